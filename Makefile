@@ -1,0 +1,59 @@
+# make demo | test | check | fix | bench
+# Needs Python 3.11+ with venv, git and make. Everything else goes into .venv, from hash-locked requirements.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready-dev
+READY_RUN := $(VENV)/.ready
+
+.PHONY: demo test check fix bench lock clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo   run the main job end to end on an embedded GitHub and a scripted model"
+	@echo "make test   run every test this machine can run"
+	@echo "make check  lint, types, import contracts, workflow and schema checks"
+	@echo "make fix    format and fix what can be fixed by itself"
+	@echo "make bench  print the cost table"
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Airlock needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 demo"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "No venv module: install it (Debian: apt install python3-venv)."; rm -rf $(VENV); exit 1; }
+
+$(READY_RUN): requirements/runtime.lock | $(VENV)/bin/python
+	$(PY) -m pip install --quiet --require-hashes -r requirements/runtime.lock
+	@$(PY) -c 'import pathlib,site; pathlib.Path(site.getsitepackages()[0], "airlock.pth").write_text("$(CURDIR)\n")'
+	@touch $@
+
+$(READY): requirements/dev.lock | $(READY_RUN)
+	$(PY) -m pip install --quiet --require-hashes -r requirements/dev.lock
+	@touch $@
+
+demo: $(READY_RUN)
+	@$(PY) -m agent demo
+
+test: $(READY)
+	@$(PY) -m pytest $(PYTEST_ARGS)
+
+check: $(READY)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+fix: $(READY)
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+bench: $(READY)
+	@$(PY) -m tests.benchmarks
+
+# Needs uv (PyPI). Locks for every supported Python at once; names no index.
+lock:
+	uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 pyproject.toml -o requirements/runtime.lock
+	uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --extra dev pyproject.toml -o requirements/dev.lock
+
+clean:
+	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

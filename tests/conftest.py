@@ -1,0 +1,31 @@
+"""Shared fixtures. Under CI a skip of a test that CI can run is a failure (see `pytest_sessionfinish`)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder that the sandbox's user can reach too: pytest's own is below a 0700 folder."""
+    path = Path(tempfile.mkdtemp(prefix="airlock-test-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With AIRLOCK_REQUIRE_ALL set (as .ci/run does), a skipped test fails the run."""
+    if not os.environ.get("AIRLOCK_REQUIRE_ALL"):
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    if skipped and session.exitstatus == 0:
+        reporter.write_line(f"{len(skipped)} skipped although everything is required", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
