@@ -1,0 +1,324 @@
+"""Process 1: starts broker, harness and sandboxes, forwards commands, keeps the deadline, cleans up.
+
+House rules: launch holds no secret (the descriptor with them goes to the broker unread), reads no
+third-party text, decides nothing about the run. It is the only module that knows every zone, and the only
+process with Docker. Whatever happens, `finally` in `main` runs: sandboxes and harness ended, workspace put
+back, exit status of the broker passed on.
+
+Order: 1 harden, 2 plan users and folders, 3 start broker and harness, 4 serve the broker until it ends,
+5 clean up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agent.contract.outcomes import OUTCOMES, StopReason
+from agent.contract.sandbox import ExecRequest, SandboxSpec
+from agent.kernel.channel import Channel, ChannelError, Frame
+from agent.kernel.confine import no_core, set_non_dumpable
+
+ENTRYPOINT = str(Path(__file__).resolve().parent.parent / "entrypoint.py")
+UNPRIVILEGED = 61001  # owner of the workspace for the run where it belongs to uid 0; no account has this id
+CANCEL_GRACE_S = 6.0  # the runner gives 7.5 s from SIGINT to SIGTERM and 2.5 s more to SIGKILL
+LAST_RESORT_S = 60.0  # past the broker's own deadline; then launch ends it
+
+
+def main(settings_fd: int, secrets_fd: int, event_fd: int) -> int:
+    """Run everything; returns the step's exit status."""
+    set_non_dumpable()  # 1
+    no_core()
+    os.set_inheritable(secrets_fd, False)  # no child but the broker may inherit it
+    with os.fdopen(settings_fd, "rb") as file:
+        settings: dict[str, Any] = json.load(file)
+    launch = Launch(settings)  # 2
+    try:
+        launch.start(secrets_fd, event_fd)  # 3
+        return launch.serve()  # 4
+    except OSError as exc:
+        print(f"::error::Airlock could not start its parts: {exc.strerror or exc}", flush=True)
+        return OUTCOMES[StopReason.ERROR].exit_status
+    finally:
+        launch.clean_up()  # 5
+
+
+class Launch:
+    """State of process 1."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        self.workspace = os.path.realpath(settings.get("GITHUB_WORKSPACE") or os.getcwd())
+        self.uid, self.gid = _unprivileged_owner(self.workspace)
+        self.state = Path(tempfile.mkdtemp(prefix="airlock-"))
+        self.state.chmod(0o711)  # others may pass through to what is theirs, and list nothing
+        self.results = Path(settings.get("AIRLOCK_RESULTS") or _results_folder(settings))
+        self.results.mkdir(parents=True, exist_ok=True)
+        self.broker_pid = 0
+        self.harness_pid = 0
+        self._sandboxes = _Sandboxes(self)
+        self._control: Channel | None = None
+        self._ended: dict[int, int] = {}
+
+    # -- 3
+
+    def start(self, secrets_fd: int, event_fd: int) -> None:
+        """Start broker and harness, joined by one socket pair; the broker is joined to us by another."""
+        ours, brokers = socket.socketpair()
+        to_broker, to_harness = socket.socketpair()
+        self._control = Channel(ours)
+        plan = {
+            **self.settings,
+            "GITHUB_WORKSPACE": self.workspace,
+            "airlock.state": str(self.state),
+            "airlock.results": str(self.results),
+            "airlock.uid": self.uid,
+            "airlock.gid": self.gid,
+            "airlock.launch_pid": os.getpid(),
+        }
+        plan_fd = _memory(json.dumps(plan).encode())
+        self.broker_pid = _spawn("--broker", [brokers.fileno(), to_broker.fileno(), plan_fd, secrets_fd, event_fd])
+        os.close(secrets_fd)
+        os.close(event_fd)
+        harness_plan = _memory(json.dumps({"workspace": self.workspace, "uid": self.uid, "gid": self.gid}).encode())
+        self.harness_pid = _spawn("--harness", [to_harness.fileno(), harness_plan])
+        for fd in (plan_fd, harness_plan):
+            os.close(fd)
+        for sock in (brokers, to_broker, to_harness):
+            sock.close()
+
+    # -- 4
+
+    def serve(self) -> int:
+        """Answer the broker until it ends; reap whatever ends meanwhile (we may be process 1)."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+        threading.Thread(target=self._answer, name="control", daemon=True).start()
+        while True:
+            try:
+                pid, status = os.waitpid(-1, 0)
+            except ChildProcessError:
+                break
+            self._ended[pid] = status
+            if pid == self.broker_pid:
+                break
+        status = self._ended.get(self.broker_pid, 1 << 8)
+        code = os.waitstatus_to_exitcode(status)
+        if code < 0:
+            self._report_crash(f"The broker was ended by signal {-code}.")
+            return OUTCOMES[StopReason.ERROR].exit_status
+        return code
+
+    def _answer(self) -> None:
+        """Server loop of the control channel; a thread for each request, since commands take long."""
+        assert self._control is not None
+        try:
+            while (frame := self._control.recv()) is not None:
+                threading.Thread(target=self._handle, args=(frame,), daemon=True).start()
+        except ChannelError:
+            return  # the broker is gone; serve() sees it
+
+    def _handle(self, frame: Frame) -> None:
+        assert self._control is not None
+        header = frame.header
+        answer: dict[str, Any] = {"id": header.get("id"), "ok": True}
+        payload = b""
+        try:
+            fields, payload = self._do(str(header.get("op")), header)
+            answer.update(fields)
+        except Exception as exc:  # one of the two server loops: an error is an answer, never the end of launch
+            answer = {
+                "id": header.get("id"),
+                "ok": False,
+                "error": {"code": "sandbox", "message": f"{type(exc).__name__}: {exc}"},
+            }
+        with suppress(ChannelError):
+            self._control.send(answer, payload)
+
+    def _do(self, op: str, header: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        if op == "sandbox.start":
+            return {"sandbox": self._sandboxes.start(SandboxSpec.from_json(header["spec"]))}, b""
+        if op == "sandbox.exec":
+            request = ExecRequest(
+                command=header["command"],
+                timeout_s=header["timeout_s"],
+                output_cap=header["output_cap"],
+                cwd=header["cwd"],
+            )
+            return self._sandboxes.run(header["sandbox"], request).to_frame()
+        if op == "sandbox.stop":
+            self._sandboxes.stop(header["sandbox"])
+            return {}, b""
+        if op == "sandbox.probe":
+            return self._sandboxes.probe(header), b""
+        if op == "harness.stop":
+            self._end(self.harness_pid)
+            return {}, b""
+        if op == "deadline":
+            # the broker names its wall clock once the trusted configuration is read
+            timer = threading.Timer(float(header["seconds"]) + LAST_RESORT_S, self._overdue)
+            timer.daemon = True
+            timer.start()
+            return {}, b""
+        raise ValueError(f"no such operation: {op}")
+
+    # -- signals and deadline
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        """SIGINT, SIGTERM, SIGHUP: ask the broker for its partial report; a timer ends it if it hangs."""
+        assert self._control is not None
+        with suppress(ChannelError):
+            self._control.send({"id": 0, "op": "cancel", "signal": number})
+        timer = threading.Timer(CANCEL_GRACE_S, self._end, args=(self.broker_pid,))
+        timer.daemon = True
+        timer.start()
+
+    def _overdue(self) -> None:
+        self._report_crash("The broker did not end within its own deadline.")
+        self._end(self.broker_pid)
+
+    def _end(self, pid: int) -> None:
+        """Kill one child, unless it has ended: its number may be another's by now."""
+        if pid and pid not in self._ended:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _report_crash(self, sentence: str) -> None:
+        """The broker could not report; leave what a following step and a person need."""
+        print(f"::error::{sentence} The transcript up to there is in {self.results}.", flush=True)
+        with suppress(OSError), (self.results / "outputs").open("a") as file:
+            file.write("outcome=error\nstop-reason=error\n")
+
+    # -- 5
+
+    def clean_up(self) -> None:
+        """Every way out ends here. Nothing in it may keep the next line from running."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        self._end(self.harness_pid)
+        self._sandboxes.stop_all()
+        self._end(self.broker_pid)
+        _reap_for(2.0)
+        try:
+            self._put_back()
+        except Exception as exc:
+            print(f"::error::The workspace could not be put back whole: {exc}", flush=True)
+        shutil.rmtree(self.state, ignore_errors=True)
+        sys.stdout.flush()
+
+    def _put_back(self) -> None:
+        """Ownership and the real git folder, from the journal that the broker wrote before each act."""
+        from agent.broker.git.prepare import undo
+
+        for sentence in undo(self.state):
+            print(f"::notice::{sentence}", flush=True)
+
+
+class _Sandboxes:
+    """The sandboxes of this run, by number."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._lock = threading.Lock()
+        self._sessions: dict[int, Any] = {}
+        self._count = 0
+        self._backend: Any = None
+
+    def _ready(self) -> Any:
+        with self._lock:
+            if self._backend is None:
+                from agent.sandbox.process import ProcessBackend
+
+                self._backend = ProcessBackend(
+                    state_dir=str(self._launch.state / "sandbox"), uid=self._launch.uid, gid=self._launch.gid
+                )
+            return self._backend
+
+    def start(self, spec: SandboxSpec) -> int:
+        session = self._ready().start(spec)
+        with self._lock:
+            self._count += 1
+            self._sessions[self._count] = session
+            return self._count
+
+    def run(self, number: int, request: ExecRequest) -> Any:
+        return self._sessions[number].exec(request)
+
+    def stop(self, number: int) -> None:
+        with self._lock:
+            session = self._sessions.pop(number, None)
+        if session is not None:
+            session.close()
+
+    def stop_all(self) -> None:
+        for number in list(self._sessions):
+            with suppress(Exception):  # one that will not close must not keep the others open
+                self.stop(number)
+
+    def probe(self, header: dict[str, Any]) -> dict[str, Any]:
+        report = self._ready().probe(
+            workspace=self._launch.workspace,
+            forbidden_paths=tuple(header.get("forbidden_paths", ())),
+            pids=(os.getpid(), self._launch.broker_pid),
+        )
+        return dict(report.to_json())
+
+
+def _unprivileged_owner(workspace: str) -> tuple[int, int]:
+    """Who harness and commands run as: the workspace's owner, and never uid 0 where we can choose."""
+    if os.geteuid() != 0:
+        return os.geteuid(), os.getegid()
+    try:
+        info = os.stat(workspace)
+    except OSError:
+        return UNPRIVILEGED, UNPRIVILEGED
+    return (info.st_uid, info.st_gid) if info.st_uid != 0 else (UNPRIVILEGED, UNPRIVILEGED)
+
+
+def _results_folder(settings: dict[str, Any]) -> str:
+    """Where transcript, summary and outputs go: below RUNNER_TEMP, one folder for each attempt of a run."""
+    base = settings.get("RUNNER_TEMP") or tempfile.gettempdir()
+    run = settings.get("GITHUB_RUN_ID", "local")
+    attempt = settings.get("GITHUB_RUN_ATTEMPT", "1")
+    return os.path.join(base, f"airlock-{run}-{attempt}-{os.getpid()}")
+
+
+def _memory(data: bytes) -> int:
+    fd = os.memfd_create("airlock", 0)
+    os.write(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _spawn(stage: str, fds: list[int]) -> int:
+    """Start a stage of entrypoint.py with these descriptors and no environment to speak of."""
+    for fd in fds:
+        os.set_inheritable(fd, True)
+    arguments = [sys.executable, "-I", "-B", ENTRYPOINT, stage, *map(str, fds)]
+    environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+    pid = os.posix_spawn(sys.executable, arguments, environment, setsid=True)
+    for fd in fds:
+        os.set_inheritable(fd, False)
+    return pid
+
+
+def _reap_for(seconds: float) -> None:
+    """Wait for children that were just killed, so that none is left when we exit."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            time.sleep(0.005)

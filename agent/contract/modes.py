@@ -119,9 +119,7 @@ def offered_tools(
     for key, names in (("allowTools", allow or []), ("denyTools", deny)):
         for name in names:
             if name not in tool_tiers:
-                raise UserError(
-                    f"ai.agent.{key} names {name!r}, which is no tool. Tools: {', '.join(tool_tiers)}."
-                )
+                raise UserError(f"ai.agent.{key} names {name!r}, which is no tool. Tools: {', '.join(tool_tiers)}.")
     return tuple(
         name
         for name, tier in tool_tiers.items()

@@ -1,0 +1,87 @@
+"""Limits of last resort (S7): what the broker itself counts, whatever the harness says of itself.
+
+Pure: time comes in as an argument. Each cap has its own stop reason; the first one reached stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.contract.outcomes import StopReason
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Caps of one run.
+
+    Attributes:
+        max_tool_calls: tool calls in all.
+        max_turns: model answers in all.
+        timeout_s: wall clock from the start of the run, seconds.
+        max_tokens: input (cached included) plus output, summed over calls; None is no cap.
+        max_cost_usd: None is no cap.
+        max_comments: comments, reviews and issues written.
+        max_commands_bytes: bytes of command output kept in the results folder.
+    """
+
+    max_tool_calls: int
+    max_turns: int = 300
+    timeout_s: float = 1800.0
+    max_tokens: int | None = None
+    max_cost_usd: float | None = None
+    max_comments: int = 30
+    max_commands_bytes: int = 64 << 20
+
+
+class Meter:
+    """Counts against `Limits`; not safe for several threads, the caller locks."""
+
+    def __init__(self, limits: Limits, *, started: float) -> None:
+        self.limits = limits
+        self.started = started
+        self.tool_calls = 0
+        self.turns = 0
+        self.tokens = 0
+        self.cost_usd = 0.0
+        self.comments = 0
+        self.kept_bytes = 0
+        self.reached: StopReason | None = None
+
+    def remaining_s(self, now: float) -> float:
+        """Seconds left of the wall clock; negative when over."""
+        return self.started + self.limits.timeout_s - now
+
+    def tool_call(self) -> bool:
+        """Count one tool call. False when it is over the cap and must not happen."""
+        if self.tool_calls >= self.limits.max_tool_calls:
+            return self._stop(StopReason.MAX_TOOL_CALLS)
+        self.tool_calls += 1
+        return True
+
+    def turn(self) -> bool:
+        """Count one request to the model. False when it must not happen."""
+        if self.limits.max_tokens is not None and self.tokens >= self.limits.max_tokens:
+            return self._stop(StopReason.BUDGET)
+        if self.limits.max_cost_usd is not None and self.cost_usd >= self.limits.max_cost_usd:
+            return self._stop(StopReason.BUDGET)
+        if self.turns >= self.limits.max_turns:
+            return self._stop(StopReason.MAX_TURNS)
+        self.turns += 1
+        return True
+
+    def used(self, tokens: int, cost_usd: float) -> None:
+        """Add what one answer used, as the provider counted it."""
+        self.tokens += max(tokens, 0)
+        self.cost_usd += max(cost_usd, 0.0)
+
+    def comment(self) -> bool:
+        """Count one comment, review or issue. Over the cap only the call is refused; the run goes on."""
+        if self.comments >= self.limits.max_comments:
+            return False
+        self.comments += 1
+        return True
+
+    def _stop(self, reason: StopReason) -> bool:
+        if self.reached is None:
+            self.reached = reason
+        return False

@@ -1,0 +1,134 @@
+"""From `provider/model` to a connection and a wire format. Pure; the key stays in the secret store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from agent.contract.errors import UserError
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One kind of model server.
+
+    Attributes:
+        wire: anthropic, openai-chat or openai-responses.
+        origin: scheme and host, or empty where `ai.baseUrl` must say.
+        prefix: path before the wire's own, such as `/v1`.
+        header: header that carries the key.
+        scheme: text before the key in that header.
+        fixed: headers every request carries.
+    """
+
+    wire: str
+    origin: str
+    prefix: str = "/v1"
+    header: str = "authorization"
+    scheme: str = "Bearer "
+    fixed: tuple[tuple[str, str], ...] = ()
+
+
+# Origins and header names as each provider's API reference gives them.
+PROVIDERS: dict[str, Provider] = {
+    "anthropic": Provider(
+        "anthropic",
+        "https://api.anthropic.com",
+        header="x-api-key",
+        scheme="",
+        fixed=(("anthropic-version", "2023-06-01"),),
+    ),
+    "openai": Provider("openai-chat", "https://api.openai.com"),
+    "openai-responses": Provider("openai-responses", "https://api.openai.com"),
+    "openrouter": Provider("openai-chat", "https://openrouter.ai", "/api/v1"),
+    "github": Provider("openai-chat", "https://models.github.ai", "/inference"),
+    "gemini": Provider("openai-chat", "https://generativelanguage.googleapis.com", "/v1beta/openai"),
+    "azure": Provider("openai-chat", "", "/openai/v1", header="api-key", scheme=""),
+    "ollama": Provider("openai-chat", "http://127.0.0.1:11434"),
+    "vllm": Provider("openai-chat", "http://127.0.0.1:8000"),
+    "openai-compatible": Provider("openai-chat", ""),
+}
+
+_PATHS = {"anthropic": "/messages", "openai-chat": "/chat/completions", "openai-responses": "/responses"}
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model to talk to.
+
+    Attributes:
+        connection: name of its connection, `model` for the first.
+        provider: key of `PROVIDERS`.
+        wire: wire format.
+        model: the provider's name of it.
+        origin: scheme, host and port.
+        path: path of the one route.
+        header, scheme: where the key goes.
+        fixed: further headers.
+    """
+
+    connection: str
+    provider: str
+    wire: str
+    model: str
+    origin: str
+    path: str
+    header: str
+    scheme: str
+    fixed: tuple[tuple[str, str], ...] = field(default=())
+
+
+def parse_models(names: Sequence[str], base_url: str) -> tuple[Model, ...]:
+    """Read `ai.model` and `ai.fallbackModels`.
+
+    Args:
+        names: `provider/model` each, the first the preferred one.
+        base_url: replaces origin and prefix of the first model's provider; empty for the provider's own.
+
+    Raises:
+        UserError: unknown provider, no model name, or a base URL that is none.
+    """
+    models = []
+    for index, name in enumerate(names):
+        provider_name, separator, model = name.partition("/")
+        provider = PROVIDERS.get(provider_name)
+        if provider is None or not separator or not model:
+            raise UserError(
+                f"Model {name!r} must be `provider/model`, such as `anthropic/claude-sonnet-4-5`. "
+                f"Providers: {', '.join(PROVIDERS)}."
+            )
+        origin, prefix = provider.origin, provider.prefix
+        if base_url and (index == 0 or provider_name == names[0].partition("/")[0]):
+            origin, prefix = _split(base_url, prefix)
+        if not origin:
+            raise UserError(f"Provider `{provider_name}` needs `base-url`: the address of your server.")
+        models.append(
+            Model(
+                connection="model" if index == 0 else f"model-{index}",
+                provider=provider_name,
+                wire=provider.wire,
+                model=model,
+                origin=origin,
+                path=prefix + _PATHS[provider.wire],
+                header=provider.header,
+                scheme=provider.scheme,
+                fixed=provider.fixed,
+            )
+        )
+    return tuple(models)
+
+
+def _split(base_url: str, prefix: str) -> tuple[str, str]:
+    """Origin and prefix of a base URL; a bare host keeps the provider's prefix."""
+    try:
+        parts = urlsplit(base_url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError as exc:
+        raise UserError(f"`base-url` {base_url!r} is no URL: {exc}.") from exc
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise UserError(
+            f"`base-url` {base_url!r} must be http(s)://host[:port][/path] without user, query or fragment."
+        )
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{port}", parts.path.rstrip("/") or prefix

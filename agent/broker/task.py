@@ -1,0 +1,64 @@
+"""The task the model is given: our words, numbers and shas; never a title, a branch name or a label (S1)."""
+
+from __future__ import annotations
+
+from agent.contract.errors import UserError
+
+SMUGGLE_LENGTH = 20  # characters of a payload's text in `task` that cannot be chance
+
+
+def build_task(
+    mode: str,
+    *,
+    repository: str,
+    number: int | None,
+    is_pull_request: bool,
+    run_id: int | None,
+    head_sha: str | None,
+    wish: str,
+) -> str:
+    """Words of the task.
+
+    Args:
+        wish: the workflow's own input `task`, already checked by `check_wish`.
+    """
+    kind = "pull request" if is_pull_request else "issue"
+    about = f"{kind} #{number}" if number is not None else "the default branch"
+    lines = {
+        "review": [f"Review {about} of {repository}."],
+        "plan": [f"Plan the work that {about} of {repository} asks for and post the plan as one comment."],
+        "fix-ci": [f"A check of {repository} failed. Find the cause, reproduce it, fix it, and open a pull request."],
+        "implement": [f"Do what the maintainer asks for in {about} of {repository}, and open a pull request."],
+        "restricted": [f"Answer what can be answered about {about} of {repository} by reading alone."],
+    }.get(mode, [f"Work on {about} of {repository}."])
+    if mode == "fix-ci" and run_id is not None:
+        lines.append(f"The failed workflow run is {run_id}.")
+    if head_sha:
+        lines.append(f"The workspace is at commit {head_sha}.")
+    if mode in ("implement", "plan", "restricted", "review"):
+        lines.append("Call get_request first: it says what was asked, and by whom.")
+    if wish:
+        lines.append(f"The workflow's owner adds:\n{wish}")
+    return "\n".join(lines)
+
+
+def check_wish(wish: str, payload_texts: list[str]) -> None:
+    """Refuse an input `task` into which the workflow has put text of the event (S1).
+
+    `task: ${{ github.event.comment.body }}` would turn a stranger's words into the operator's.
+
+    Raises:
+        UserError: a text of the payload of 20 characters or more stands in the task.
+    """
+    flat = _flat(wish)
+    for text in payload_texts:
+        piece = _flat(text)
+        if len(piece) >= SMUGGLE_LENGTH and piece in flat:
+            raise UserError(
+                "Input `task` holds text of the event (a title, body, comment or branch name). Anyone who can "
+                "write that text could give orders. Remove the expression: the model reads the event by get_request."
+            )
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split()).casefold()

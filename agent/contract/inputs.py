@@ -1,0 +1,106 @@
+"""What comes in from the runner, sorted into settings and secrets before anything else happens (A3, S2).
+
+The list is closed: a variable that is neither an input of the action nor a known `GITHUB_*` or `RUNNER_*`
+fact is dropped here and is in no process of ours after the re-exec. That drops `ACTIONS_*`, `STATE_*`,
+`GIT_*`, `LD_*`, `PYTHON*`, `NODE_OPTIONS`, `BASH_ENV`, `DOCKER_*`, and every secret of the job that is not
+ours to hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SECRET_INPUTS = frozenset({"api-key", "github-token", "push-token", "secrets"})
+
+SETTING_INPUTS = frozenset(
+    {
+        "mode",
+        "task",
+        "model",
+        "base-url",
+        "config",
+        "sandbox",
+        "sandbox-image",
+        "image",
+        "max-tool-calls",
+        "timeout-minutes",
+        "max-tokens",
+        "max-cost",
+        "trigger",
+        "outsiders",
+        "allow-bots",
+        "run-id",
+        "dry-run",
+        "ca-certificates",
+        "upload-transcript",
+    }
+)
+
+_FACTS = frozenset(
+    "GITHUB_" + name
+    for name in (
+        "ACTION ACTION_REF ACTION_REPOSITORY ACTOR ACTOR_ID API_URL BASE_REF EVENT_NAME EVENT_PATH "
+        "GRAPHQL_URL HEAD_REF "
+        "JOB OUTPUT REF REF_NAME REF_PROTECTED REF_TYPE REPOSITORY REPOSITORY_ID REPOSITORY_OWNER "
+        "RUN_ATTEMPT RUN_ID RUN_NUMBER SERVER_URL SHA STEP_SUMMARY TRIGGERING_ACTOR WORKFLOW WORKFLOW_REF "
+        "WORKFLOW_SHA WORKSPACE"
+    ).split()
+) | frozenset("RUNNER_" + name for name in "ARCH DEBUG ENVIRONMENT NAME OS TEMP TOOL_CACHE".split())
+
+_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"})
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The environment, sorted.
+
+    Attributes:
+        settings: input names (`max-tool-calls`) and runner facts (`GITHUB_REPOSITORY`) to values.
+        secrets: secret input names to values; and proxies, whose URLs may hold a password.
+    """
+
+    settings: dict[str, str]
+    secrets: dict[str, str]
+
+
+def take(environment: Mapping[str, str]) -> Taken:
+    """Sort an environment. Inputs arrive as `INPUT_MAX-TOOL-CALLS` (the runner keeps hyphens) or with
+    underscores; where both are there, the runner's form counts unless it is empty.
+    """
+    inputs: dict[str, str] = {}
+    for name, value in sorted(environment.items(), key=lambda item: "-" in item[0]):
+        if name.startswith("INPUT_"):
+            key = name[len("INPUT_") :].lower().replace("_", "-")
+            if value or key not in inputs:
+                inputs[key] = value
+    settings = {k: v for k, v in inputs.items() if k in SETTING_INPUTS}
+    secrets = {k: v for k, v in inputs.items() if k in SECRET_INPUTS and v}
+    for name, value in environment.items():
+        if name in _FACTS and value:
+            settings[name] = value
+        elif name in _PROXIES and value:
+            secrets[name] = value
+    return Taken(settings, secrets)
+
+
+def parse_blob(blob: bytes) -> tuple[dict[str, str], bytes]:
+    """Split what the composite step sends on standard input: `NAME=VALUE` entries that each end in NUL, one
+    more NUL, then the event's bytes to the end. A value may hold any byte but NUL.
+
+    Raises:
+        ValueError: an entry has no `=`, or the second NUL is missing.
+    """
+    environment: dict[str, str] = {}
+    start = 0
+    while True:
+        end = blob.find(b"\0", start)
+        if end < 0:
+            raise ValueError("standard input ends before its list of variables does")
+        if end == start:
+            return environment, blob[end + 1 :]
+        name, separator, value = blob[start:end].partition(b"=")
+        if not separator:
+            raise ValueError("an entry on standard input is no NAME=VALUE")
+        environment[name.decode("utf-8", "replace")] = value.decode("utf-8", "surrogateescape")
+        start = end + 1
