@@ -1,0 +1,5 @@
+"""Opening files beneath a root."""
+
+
+class Beneath:
+    """Opens paths under one root and never outside."""
