@@ -1,0 +1,88 @@
+"""What the loop needs from its host. `LlmPort` is required; the others have defaults.
+
+The default hooks permit everything: they are no safety net, tools must be safe by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from agent.harness.loop.words import LlmReply, LlmRequest, LoopResult, Message, ToolCall
+
+
+class LlmPort(Protocol):
+    """A model."""
+
+    def complete(self, request: LlmRequest, /) -> LlmReply:
+        """Answer one request with a finished turn.
+
+        Raises:
+            LlmError: or one of its children, `agent.harness.loop.errors`.
+        """
+        ...
+
+
+class LoggerPort(Protocol):
+    """Where events of the run go, in order, from the loop's thread.
+
+    Events and their fields: `agent.rendered` turn tools · `model.request` turn messages · `model.response`
+    turn text calls stop usage model ms · `tool.call` turn id name arguments · `tool.result` turn id name text
+    is_error ms · `agent.note` turn text · `agent.compacted` turn before after · `agent.stop` stop_reason
+    reason. Adapters add `model.retry` and `model.failover`.
+    """
+
+    def event(self, name: str, fields: Mapping[str, Any], /) -> None: ...
+
+
+class HooksPort(Protocol):
+    """Permission before acts, verification before the end."""
+
+    def before_call(self, call: ToolCall, /) -> str | None:
+        """Reason to deny this call, or None. A denial cancels the whole batch; the run goes on (C6)."""
+        ...
+
+    def before_stop(self, result: LoopResult, /) -> str | None:
+        """Feedback that resumes the run, or None to let it end. Third-party text in it must be framed."""
+        ...
+
+
+class OptimizerPort(Protocol):
+    """Makes the history fit. Keeps each call with its result."""
+
+    def optimize(self, messages: tuple[Message, ...], context_tokens: int, /, *, overflow: bool) -> tuple[Message, ...]:
+        """Return what to send; the same object means no change, and keeps provider caches warm.
+
+        Args:
+            messages: what was sent last time, and what came since.
+            context_tokens: input plus output of the last turn, 0 before the first.
+            overflow: the provider has just refused this history as too long.
+        """
+        ...
+
+
+class SilentLogger:
+    """Records nothing."""
+
+    def event(self, _name: str, _fields: Mapping[str, Any], /) -> None:
+        return None
+
+
+class PermitAll:
+    """Permits every call and every end. No safety net."""
+
+    def before_call(self, _call: ToolCall, /) -> str | None:
+        return None
+
+    def before_stop(self, _result: LoopResult, /) -> str | None:
+        return None
+
+
+class Unchanged:
+    """Sends the history as it is."""
+
+    def optimize(
+        self, messages: tuple[Message, ...], _context_tokens: int, /, *, overflow: bool
+    ) -> tuple[Message, ...]:
+        del overflow  # nothing can be done about it here
+        return messages
