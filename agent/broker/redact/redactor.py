@@ -1,0 +1,110 @@
+"""What the broker calls to redact. One object a run; it holds the secrets and so never leaves the broker."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from agent.broker.redact import shapes
+from agent.broker.redact.forms import ordinary, to_bytes
+from agent.broker.redact.known import KnownValues, Span
+
+PIECE = 16  # letters and digits of a secret that make a tree refused
+
+
+class Redactor:
+    """Redaction with the run's known values.
+
+    Values shorter than eight characters, empty ones and common words are not registered: hiding them would
+    hide ordinary text (reports F07). `unregistered` names them, so that a report can say so.
+    """
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        """Register secrets by name. The name is shown in the marker; the value never is."""
+        self._lock = threading.Lock()
+        self._secrets: dict[str, set[str]] = {}
+        self.unregistered: list[str] = []
+        for name, value in secrets.items():
+            self._register(name, value)
+        self._known = KnownValues(self._secrets)
+
+    def add(self, name: str, value: str) -> None:
+        """Register one more value: a token minted or received during the run."""
+        with self._lock:
+            self._register(name, value)
+            self._known = KnownValues(self._secrets)
+
+    def _register(self, name: str, value: str) -> None:
+        label = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:64] or "secret"
+        if ordinary(value):
+            self.unregistered.append(label)
+        else:
+            self._secrets.setdefault(label, set()).add(value)
+
+    @property
+    def reach(self) -> int:
+        """Bytes within which the longest form of any known value lies."""
+        return self._known.reach
+
+    def known(self, text: str) -> str:
+        """Text with every form of every known value replaced by `[redacted:NAME]`; the same object if none."""
+        return self._whole(text, self._known_in)
+
+    def known_bytes(self, data: bytes) -> bytes:
+        """As `known`, for bytes of any kind."""
+        return _replace(data, self._known.spans(data))
+
+    def outside(self, text: str) -> str:
+        """For what people or other machines read: known values, then the shapes of credentials."""
+        return self._whole(text, lambda part: shapes.redact(self._known_in(part)))
+
+    def holds_known(self, data: bytes) -> str | None:
+        """Name of a secret that data holds, or None. A tree that holds one is refused, not altered."""
+        for span in self._known.spans(data):
+            return span.name
+        return None
+
+    def value(self, data: Any, *, key: str = "") -> Any:
+        """A JSON value with `outside` done to every string in it, keys included, before it is serialised."""
+        if isinstance(data, str):
+            return shapes.named(key, self.outside(data)) if data else data
+        if isinstance(data, dict):
+            return {self.outside(str(k)): self.value(v, key=str(k)) for k, v in data.items()}
+        if isinstance(data, list | tuple):
+            return [self.value(v, key=key) for v in data]
+        if isinstance(data, bytes):
+            return self.value(data.decode("utf-8", "replace"), key=key)
+        return data
+
+    def _known_in(self, text: str) -> str:
+        data = to_bytes(text)
+        spans = self._known.spans(data)
+        return _replace(data, spans).decode("utf-8", "surrogatepass") if spans else text
+
+    def _whole(self, text: str, redact: Any) -> str:
+        """Redact; where that broke a JSON document, redact its values and write it anew (reports F08)."""
+        result: str = redact(text)
+        if result is text or text.lstrip()[:1] not in ("{", "["):
+            return result
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError):
+            return result
+        try:
+            json.loads(result)
+        except ValueError:
+            return json.dumps(self.value(document))
+        return result
+
+
+def _replace(data: bytes, spans: list[Span]) -> bytes:
+    if not spans:
+        return data
+    parts, at = [], 0
+    for span in spans:
+        parts += [data[at : span.start], f"[redacted:{span.name}]".encode()]
+        at = span.end
+    return b"".join([*parts, data[at:]])
