@@ -71,25 +71,22 @@ class KnownValues:
 
     def _in(self, data: bytes) -> Iterator[Span]:
         for spelt, name in self._literals:
-            at = data.find(spelt)
-            while at >= 0:
-                yield Span(at, at + len(spelt), name)
-                at = data.find(spelt, at + len(spelt))
+            place = data.find(spelt)
+            while place >= 0:
+                yield Span(place, place + len(spelt), name)
+                place = data.find(spelt, place + len(spelt))
         if not self._forms:
             return
         letters = flat(data)
-        at = self._search(letters, 0)
-        if at is None:
-            return
         table = _Positions(data)
-        while at is not None:
+        after = 0
+        while (at := self._search(letters, after)) is not None:
             after = at + 1
             for form, offset in self._forms.get(letters[at : at + ANCHOR], ()):
                 first, last = _grow(letters, at, form.text, offset)
                 after = max(after, last - ANCHOR + 1) if last - first >= form.run else after
                 for left, right in _unbroken(table, form, first, last, offset - (at - first)):
                     yield _edges(data, table, form, left, right, offset - (at - left))
-            at = self._search(letters, after)
 
     def _search(self, letters: bytes, start: int) -> int | None:
         if self._finder is None:

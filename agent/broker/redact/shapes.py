@@ -108,7 +108,9 @@ def _starts_word(data: bytes, start: int) -> bool:
     before = data[max(0, start - 12) : start]
     if not before or not (before[-1:].isalnum() or before[-1:] in (b"_", b"-", b"+", b"/")):
         return True
-    return (before[-1:] == b"/" and (not before[-2:-1].isalnum() or b"=" not in before)) or bool(_ANSI.search(before))
+    if before[-1:] == b"/":  # a path; inside base64 a slash has letters on both sides and `=` nowhere near
+        return not before[-2:-1].isalnum() or b"=" not in before
+    return bool(_ANSI.search(before))
 
 
 def _key_block(data: bytes, start: int) -> Iterator[_Found]:
@@ -207,6 +209,7 @@ def _placeholder(value: bytes) -> bool:
 
 
 _PLACEHOLDER = re.compile(PLACEHOLDER, re.I)
+_COMPOUND = re.compile(rb"(?i)(api|account|private|access|secret|auth|shared|app|sdk|license|admin)\Z")
 _NOT_KEYS = re.compile(NOT_KEYS, re.I)
 
 
@@ -223,9 +226,7 @@ def _is_name(data: bytes, start: int, word: bytes, mark: bytes) -> bool:
     if before[-1:].isalnum():
         camel = own[:1].isupper() and not (own[1:2].isupper() and before[-1:].isupper())
         if not camel and word in (b"key", b"auth", b"pass", b"pwd", b"sig"):
-            return bool(
-                re.search(rb"(?i)(api|account|private|access|secret|auth|shared|app|sdk|license|admin)\Z", before)
-            )
+            return bool(_COMPOUND.search(before))
         if not camel and not re.search(rb"(?i)[a-z]\Z", before):
             return False
     if word == b"key":
@@ -238,13 +239,8 @@ def _credible(word: bytes, value: bytes) -> bool:
     if len(value) < 8 or not _has_digit(value) or not re.search(rb"[A-Za-z]", value):
         return False
     if value.startswith((b"/", b"./", b"[redacted", b"http://", b"https://")) and word != b"_auth":
-        return (
-            value.startswith(b"/")
-            and len(value) >= 40
-            and b"/" not in value[1:2]
-            and _mixed(value)
-            and b"." not in value
-        )
+        alone = value.startswith(b"/") and b"." not in value and len(value) >= 40
+        return alone and _mixed(value)  # base64 that begins with a slash, no path
     if re.match(rb"[A-Za-z_][\w.]*[(\[]", value) or re.fullmatch(rb"[a-z_]+(\.[a-z_0-9]+)+", value):
         return False
     if re.fullmatch(rb"0x[0-9A-Fa-f]+|\d{4}-\d\d-\d\d.*|v?\d+(\.\d+)+[\w.+-]*|sha(1|256|384|512)[-:].*", value):

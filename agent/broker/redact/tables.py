@@ -181,5 +181,11 @@ PLACES: tuple[tuple[str, str], ...] = (
 )
 
 TRAILING = rb"[.:!?*]*\Z"
-PLACEHOLDER = rb"\$[A-Za-z_{(]|\{\{|<[A-Za-z]|\*{3}|\*+\Z|\[redacted|%[A-Za-z_]+%|x{4,}|\.{3}|your[_-]|example|placeholder|changeme|change[_-]me|redacted|null\Z|none\Z|true\Z|false\Z"
-NOT_KEYS = rb"(?:primary|foreign|sort|cache|public|partition|routing|object|idempotency|host|sha|hash|index|sort|restore|cursor|map|dict|column|row|group|config)[_-]?\Z"
+PLACEHOLDER = (
+    rb"\$[A-Za-z_{(]|\{\{|<[A-Za-z]|\*{3}|\*+\Z|\[redacted|%[A-Za-z_]+%|x{4,}|\.{3}|your[_-]|example|placeholder"
+    rb"|changeme|change[_-]me|redacted|null\Z|none\Z|true\Z|false\Z"
+)
+NOT_KEYS = (
+    rb"(?:primary|foreign|sort|cache|public|partition|routing|object|idempotency|host|sha|hash|index|restore"
+    rb"|cursor|map|dict|column|row|group|config)[_-]?\Z"
+)
