@@ -1,5 +1,487 @@
-"""Opening files beneath a root."""
+"""Files beneath one root, opened so that no link, swap, device or spelling leads out of it.
+
+Reads go through openat2 with RESOLVE_BENEATH. Writes, and reads where the call is missing, go by a walk of
+descriptors: each component is opened with O_NOFOLLOW relative to the one before, a link's target is read and
+walked in turn, and `..` in it goes back to a descriptor already held, never to the file system. So there is
+no moment between check and use. A file is written beside its place and renamed over it: what stood there, a
+hard link to a file elsewhere included, keeps its bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from agent.contract.errors import Refusal, ToolInputError
+from agent.contract.paths import has_git_name, outside, repository_relative
+from agent.kernel import openat2 as kernel
+
+Guard = Callable[[str], None]
+"""Raises for a repository-relative path that may not be written."""
+
+DEPTH_CAP = 256
+"""Folders below each other that a walk enters: without openat2 each costs its depth in system calls."""
+
+_LINKS = 40  # as the kernel's own limit
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_BENEATH = kernel.RESOLVE_BENEATH | kernel.RESOLVE_NO_MAGICLINKS
+
+KINDS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "folder",
+    stat.S_IFLNK: "link",
+    stat.S_IFIFO: "named pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One name in a folder; `kind` is file, folder, link or other, and a link is not followed."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One folder met by `walk`, its descriptor open until the next is asked for.
+
+    Attributes:
+        path: repository-relative, `""` for the root.
+        fd: for opening `files` relative to it, with O_NOFOLLOW.
+        folders: names of subfolders, sorted; take names out of the list to keep the walk from them.
+        files: names of regular files, sorted.
+        links: names of links, never followed, sorted.
+        others: names of pipes, sockets and devices.
+    """
+
+    path: str
+    fd: int
+    folders: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Place:
+    """Where a walk ended: the parent's descriptor, the last name in it, and the true path of both."""
+
+    stack: list[int]
+    names: list[str]
+    last: str
+
+    @property
+    def fd(self) -> int:
+        return self.stack[-1]
+
+    @property
+    def path(self) -> str:
+        return "/".join([*self.names, self.last]) if self.last else "/".join(self.names)
+
+    def close(self) -> None:
+        for fd in self.stack:
+            os.close(fd)
+        self.stack.clear()
 
 
 class Beneath:
-    """Opens paths under one root and never outside."""
+    """Opens paths under one root and never outside. Safe for use from several threads.
+
+    Raises, from every method: `Refusal` with code `path_outside`, `path_git` or what a guard raises; and
+    `ToolInputError` for what is missing, of the wrong kind, too long or not permitted.
+
+    Args:
+        root: absolute path of an existing folder.
+        use_openat2: False takes the descriptor walk for reads as well.
+    """
+
+    def __init__(self, root: str, *, use_openat2: bool = True) -> None:
+        self.root = os.path.realpath(root)
+        self._given = root.rstrip("/") or "/"
+        self._fd = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.by_kernel = use_openat2 and kernel.available(self._fd)
+
+    def close(self) -> None:
+        """Give the root's descriptor back; the object is of no use afterwards."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    # --- names ------------------------------------------------------------------------------------------
+
+    def relative(self, path: str) -> str:
+        """First check: the repository-relative form (`agent.contract.paths.repository_relative`)."""
+        top = self._given if path.startswith(self._given + "/") or path == self._given else self.root
+        return repository_relative(path, top)
+
+    # --- reading ----------------------------------------------------------------------------------------
+
+    def open_file(self, path: str) -> int:
+        """Open a regular file for reading; the caller closes the descriptor."""
+        rel = self.relative(path)
+        fd = self._open(rel, _READ, path)
+        mode = os.fstat(fd).st_mode
+        if not stat.S_ISREG(mode):
+            os.close(fd)
+            raise _wrong_kind(path, mode)
+        return fd
+
+    def read(self, path: str, limit: int = 16 << 20) -> bytes:
+        """Bytes of a regular file.
+
+        Raises:
+            ToolInputError: also when it is longer than `limit` bytes.
+        """
+        fd = self.open_file(path)
+        try:
+            size = os.fstat(fd).st_size
+            if size > limit:
+                raise ToolInputError(f"{path!r} is {size} bytes long; {limit} is the limit here.")
+            return read_up_to(fd, limit)
+        finally:
+            os.close(fd)
+
+    def stat(self, path: str) -> os.stat_result:
+        """Of what the path leads to, links inside followed."""
+        fd = self._open(self.relative(path), os.O_PATH | os.O_CLOEXEC, path)
+        try:
+            return os.fstat(fd)
+        finally:
+            os.close(fd)
+
+    def exists(self, path: str) -> bool:
+        """Something is there and lies beneath the root."""
+        try:
+            self.stat(path)
+        except (Refusal, ToolInputError):
+            return False
+        return True
+
+    def entries(self, path: str) -> list[Entry]:
+        """Names in a folder, sorted."""
+        fd = self._open(self.relative(path), _FOLDER, path)
+        try:
+            folder = _scan("", fd)
+        finally:
+            os.close(fd)
+        kinds = {"folder": folder.folders, "file": folder.files, "link": folder.links, "other": folder.others}
+        found = [Entry(name, kind) for kind, names in kinds.items() for name in names]
+        return sorted(found, key=lambda e: e.name)
+
+    def walk(self, path: str = ".") -> Iterator[Folder]:
+        """Every folder below, depth first in the order of names; links are listed and never followed.
+
+        A folder that vanishes, is swapped, may not be read, or lies deeper than `DEPTH_CAP` is left out.
+        """
+        start = self.relative(path)
+        pending: list[str] = [start]
+        first = True
+        while pending:
+            rel = pending.pop()
+            try:
+                fd = self._open(rel, _FOLDER, path) if first else self._open_plain(rel, _FOLDER)
+            except OSError:
+                continue
+            first = False
+            try:
+                folder = _scan(rel, fd)
+                yield folder
+                prefix = rel + "/" if rel else ""
+                if rel.count("/") < start.count("/") + DEPTH_CAP:
+                    pending.extend(prefix + name for name in reversed(folder.folders))
+            finally:
+                os.close(fd)
+
+    # --- writing ----------------------------------------------------------------------------------------
+
+    def write(
+        self, path: str, data: bytes, *, guard: Guard | None = None, expect: os.stat_result | None = None
+    ) -> bool:
+        """Write a whole file atomically; parents are made, permission bits of an existing file stay.
+
+        Args:
+            path: a link that stays inside is followed, and its target is what is replaced.
+            data: the file's bytes.
+            guard: asked for the path as written and for the true path.
+            expect: status from when the file was read; raises when it has been replaced or changed since.
+
+        Returns:
+            True when there was no such file before.
+        """
+        with self._place(path, guard, make_parents=True) as place:
+            old = _lstat(place)
+            if old is not None and not stat.S_ISREG(old.st_mode):
+                raise _wrong_kind(path, old.st_mode)
+            if expect is not None and (old is None or _identity(old) != _identity(expect)):
+                raise ToolInputError(f"{path!r} was changed by something else meanwhile. Read it again.")
+            self._replace(place, data, old, path)
+            return old is None
+
+    def delete(self, path: str, *, guard: Guard | None = None) -> str:
+        """Remove one file, link or other object that is no folder; a link is removed, not its target.
+
+        Returns:
+            the kind that was removed.
+        """
+        with self._place(path, guard, make_parents=False, follow=False) as place:
+            old = _lstat(place)
+            if old is None:
+                raise ToolInputError(f"{path!r} does not exist.")
+            if stat.S_ISDIR(old.st_mode):
+                raise ToolInputError(f"{path!r} is a folder. Delete its files one by one.")
+            try:
+                os.unlink(place.last, dir_fd=place.fd)
+            except OSError as exc:
+                raise _explained(exc, path) from exc
+            return KINDS.get(stat.S_IFMT(old.st_mode), "file")
+
+    def _replace(self, place: _Place, data: bytes, old: os.stat_result | None, path: str) -> None:
+        temporary = f".airlock-{secrets.token_hex(8)}"
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(temporary, flags, 0o666, dir_fd=place.fd)
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(fd, view) :]
+                if old is not None:
+                    if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()) and os.geteuid() == 0:
+                        os.fchown(fd, old.st_uid, old.st_gid)
+                    os.fchmod(fd, old.st_mode & 0o777)  # the execute bit stays, set-uid does not
+            finally:
+                os.close(fd)
+            os.rename(temporary, place.last, src_dir_fd=place.fd, dst_dir_fd=place.fd)
+        except OSError as exc:
+            try:
+                os.unlink(temporary, dir_fd=place.fd)
+            except OSError:
+                pass  # it was never made
+            raise _explained(exc, path) from exc
+
+    @contextmanager
+    def _place(self, path: str, guard: Guard | None, *, make_parents: bool, follow: bool = True) -> Iterator[_Place]:
+        """Find where a write goes. Git folders and what the guard protects are refused in both forms."""
+        rel = self.relative(path)
+        if not rel:
+            raise ToolInputError(f"{path!r} is the workspace itself, not a file.")
+        if path.endswith(("/", "/.")):
+            raise ToolInputError(f"{path!r} names a folder, not a file.")
+        _check(rel, guard)
+        try:
+            place = self._walk(rel, path, make_parents=make_parents, follow=follow, check=lambda p: _check(p, guard))
+        except OSError as exc:
+            raise _explained(exc, path) from exc
+        try:
+            if not place.last:
+                raise _wrong_kind(path, stat.S_IFDIR)  # a link that leads back to a folder on its way
+            _check(place.path, guard)
+            yield place
+        finally:
+            place.close()
+
+    # --- resolution -------------------------------------------------------------------------------------
+
+    def _open(self, rel: str, flags: int, path: str) -> int:
+        """Open what a checked path leads to, links inside followed."""
+        try:
+            if self.by_kernel:
+                for _ in range(100):
+                    try:
+                        return kernel.openat2(self._fd, rel or ".", flags, _BENEATH)
+                    except OSError as exc:
+                        if exc.errno == errno.EXDEV:
+                            break  # out of the root, or an absolute link into it: the walk can tell
+                        if exc.errno != errno.EAGAIN:
+                            raise
+            place = self._walk(rel, path, make_parents=False, follow=True)
+            try:
+                return os.open(place.last or ".", flags | os.O_NOFOLLOW, dir_fd=place.fd)
+            finally:
+                place.close()
+        except OSError as exc:
+            raise _explained(exc, path) from exc
+
+    def _open_plain(self, rel: str, flags: int) -> int:
+        """Open a path in which no component is a link."""
+        if self.by_kernel:
+            return kernel.openat2(self._fd, rel, flags, _BENEATH | kernel.RESOLVE_NO_SYMLINKS)
+        fd = os.dup(self._fd)
+        try:
+            names = rel.split("/")
+            for name in names[:-1]:
+                below = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=fd)
+                os.close(fd)
+                fd = below
+            return os.open(names[-1], flags | os.O_NOFOLLOW, dir_fd=fd)
+        finally:
+            os.close(fd)
+
+    def _walk(self, rel: str, path: str, *, make_parents: bool, follow: bool, check: Guard | None = None) -> _Place:
+        place = _Place([os.dup(self._fd)], [], "")
+        try:
+            self._descend(place, deque(rel.split("/")), path, make_parents=make_parents, follow=follow, check=check)
+        except BaseException:
+            place.close()
+            raise
+        return place
+
+    def _descend(
+        self,
+        place: _Place,
+        pending: deque[str],
+        path: str,
+        *,
+        make_parents: bool,
+        follow: bool,
+        check: Guard | None,
+    ) -> None:
+        links = 0
+        while pending:
+            name = pending.popleft()
+            if name in ("", "."):
+                continue
+            if name == "..":
+                if len(place.stack) == 1:
+                    raise outside(path)
+                os.close(place.stack.pop())
+                place.names.pop()
+                continue
+            last = not any(part not in ("", ".") for part in pending)
+            target = self._link_target(place.fd, name)
+            if target is not None and (follow or not last):
+                links += 1
+                if links > _LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                pending.extendleft(reversed(self._from_root(place, target, path)))
+                continue
+            if last:
+                place.last = name
+                return
+            place.stack.append(self._enter(place, name, make_parents=make_parents, check=check))
+            place.names.append(name)
+
+    def _enter(self, place: _Place, name: str, *, make_parents: bool, check: Guard | None) -> int:
+        flags = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
+        try:
+            return os.open(name, flags, dir_fd=place.fd)
+        except FileNotFoundError:
+            if not make_parents:
+                raise
+        if check is not None:
+            check("/".join([*place.names, name]))
+        try:
+            os.mkdir(name, 0o777, dir_fd=place.fd)
+        except FileExistsError:
+            pass  # made meanwhile; what it is now, the next line sees
+        return os.open(name, flags, dir_fd=place.fd)
+
+    def _from_root(self, place: _Place, target: str, path: str) -> list[str]:
+        """Components of a link's target; an absolute one must point below the root and starts over there."""
+        if not target.startswith("/"):
+            return target.split("/")
+        if target != self.root and not target.startswith(self.root + "/"):
+            raise outside(path)
+        while len(place.stack) > 1:
+            os.close(place.stack.pop())
+        place.names.clear()
+        return target[len(self.root) :].split("/")
+
+    def _link_target(self, dir_fd: int, name: str) -> str | None:
+        try:
+            return os.readlink(name, dir_fd=dir_fd)
+        except OSError as exc:
+            if exc.errno in (errno.EINVAL, errno.ENOENT):
+                return None  # no link, or nothing there
+            raise
+
+
+def read_up_to(fd: int, limit: int) -> bytes:
+    """Read from a descriptor's place until its end, at most `limit` bytes."""
+    parts: list[bytes] = []
+    left = limit
+    while left > 0:
+        part = os.read(fd, min(left, 1 << 20))
+        if not part:
+            break
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _scan(rel: str, fd: int) -> Folder:
+    folder = Folder(rel, fd)
+    with os.scandir(fd) as found:
+        for entry in found:
+            if entry.is_file(follow_symlinks=False):
+                folder.files.append(entry.name)
+            elif entry.is_dir(follow_symlinks=False):
+                folder.folders.append(entry.name)
+            elif entry.is_symlink():
+                folder.links.append(entry.name)
+            else:
+                folder.others.append(entry.name)
+    folder.folders.sort()
+    folder.files.sort()
+    folder.links.sort()
+    return folder
+
+
+def _check(rel: str, guard: Guard | None) -> None:
+    if has_git_name(rel):
+        raise Refusal(
+            "path_git",
+            "Git's own folder is closed to file tools, in every spelling and at every depth: code in it would run. "
+            "Use git_commit, git_log and git_diff.",
+        )
+    if guard is not None:
+        guard(rel)
+
+
+def _lstat(place: _Place) -> os.stat_result | None:
+    try:
+        return os.stat(place.last, dir_fd=place.fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _wrong_kind(path: str, mode: int) -> ToolInputError:
+    kind = KINDS.get(stat.S_IFMT(mode), "special file")
+    advice = "Use list_dir on it." if kind == "folder" else "Only regular files can be read or written."
+    return ToolInputError(f"{path[:200]!r} is a {kind}. {advice}")
+
+
+_WORDS = {
+    errno.ENOENT: "does not exist",
+    errno.ENOTDIR: "goes through something that is no folder",
+    errno.EISDIR: "is a folder",
+    errno.ELOOP: "goes through too many links, or was swapped for a link meanwhile",
+    errno.EACCES: "may not be opened by this user",
+    errno.EPERM: "may not be changed by this user",
+    errno.ENAMETOOLONG: "is too long for the file system",
+    errno.ENXIO: "is a socket or device; only regular files can be read or written",
+    errno.ENODEV: "is a device; only regular files can be read or written",
+    errno.ENOSPC: "could not be written: the disk is full",
+    errno.EDQUOT: "could not be written: the disk quota is used up",
+    errno.EFBIG: "could not be written: it is over the file size limit",
+    errno.EROFS: "is on a read-only file system",
+}
+
+
+def _explained(exc: OSError, path: str) -> ToolInputError:
+    words = _WORDS.get(exc.errno or 0, f"could not be opened ({exc.strerror})")
+    return ToolInputError(f"{path[:200]!r} {words}.")

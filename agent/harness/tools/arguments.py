@@ -93,7 +93,7 @@ def _is_json(text: str) -> bool:
 
 def _words(error: ValidationError) -> str:
     where = ".".join(str(p) for p in error.absolute_path)
-    value = error.instance
+    value: Any = error.instance
     expected: Any = error.validator_value
     if error.validator == "required":
         names = [n for n in expected if n not in value]
