@@ -1,0 +1,148 @@
+"""Zone 2: drives the model. Holds no secret, opens no socket, starts no process.
+
+Order: 1 import everything and warm what loads late, 2 confine (from here on the kernel keeps this process to
+the workspace and one inherited socket), 3 ask the broker for the run's facts, 4 run the loop, 5 report.
+Nothing a third party wrote is read before step 2 is done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.contract.facts import RunFacts
+from agent.contract.framing import frame
+from agent.contract.modes import TOOL_TIERS, Tier, get_mode
+from agent.contract.tool import AgentTool
+from agent.harness.clients import ModelClient
+from agent.harness.loop import Limits, LoopResult, StopReason, ToolCall, run_loop
+from agent.harness.playbooks import system_prompt
+from agent.harness.tools import BUILTIN
+from agent.harness.tools.belt import Belt, make_belt
+from agent.harness.tools.context import BrokerPort, ToolContext
+from agent.harness.tools.declared import declared_tools
+from agent.kernel.beneath import Beneath
+from agent.kernel.channel import Caller, CallFailed, Channel, ChannelError
+from agent.kernel.confine import confine_harness, make_workspace_read_only, set_non_dumpable
+
+
+def main(channel_fd: int, plan_fd: int) -> int:
+    """Run one task for the broker at the other end of the channel; the exit status tells launch nothing."""
+    set_non_dumpable()
+    with os.fdopen(plan_fd, "rb") as file:
+        plan = json.load(file)
+    _warm()  # 1
+    confine_harness(  # 2
+        workspace=plan["workspace"],
+        uid=plan["uid"],
+        gid=plan["gid"],
+        extra_read=_code_folders(),
+    )
+    caller = Caller(Channel.from_fd(channel_fd))
+    try:
+        facts = RunFacts.from_json(caller.call("hello").header["facts"])  # 3
+        if not _writes(facts):
+            make_workspace_read_only(plan["workspace"])
+        result = run(facts, caller)  # 4
+        _finish(caller, result)  # 5
+    except ChannelError:
+        return 1  # the broker is gone or has ended the run
+    except CallFailed as exc:
+        print(f"harness: {exc}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def run(facts: RunFacts, broker: BrokerPort, custom: tuple[AgentTool, ...] = ()) -> LoopResult:
+    """One loop over the tools that the facts offer."""
+    with Beneath(facts.workspace) as files:
+        context = ToolContext(facts=facts, broker=broker, files=files)
+        belt: Belt = make_belt(
+            context, BUILTIN, (*declared_tools(facts), *custom), tiers=[Tier(t) for t in facts.options["tiers"]]
+        )
+        recorder = Recorder(broker)
+        return run_loop(
+            ModelClient(broker, facts.models, logger=recorder),
+            system=system_prompt(facts),
+            task=facts.task,
+            tools=belt.tools,
+            forbidden=belt.forbidden,
+            hooks=StopHook(broker),
+            logger=recorder,
+            limits=Limits(
+                max_tool_calls=facts.max_tool_calls,
+                max_turns=facts.max_turns,
+                timeout_s=facts.timeout_s,
+                max_tokens=facts.max_tokens,
+                max_cost=facts.options.get("max_cost"),
+            ),
+        )
+
+
+class Recorder:
+    """The loop's LoggerPort: events go to the broker, which redacts and writes them as they happen."""
+
+    def __init__(self, broker: BrokerPort) -> None:
+        self._broker = broker
+
+    def event(self, name: str, fields: Mapping[str, Any]) -> None:
+        data = {"type": name, **{k: asdict(v) if is_dataclass(v) else v for k, v in fields.items()}}  # type: ignore[arg-type]
+        self._broker.notice("event", json.dumps(data, default=str).encode())
+
+
+class StopHook:
+    """The loop's HooksPort: when the model says that it is done, the broker runs the stop script (DESIGN 4.9)."""
+
+    def __init__(self, broker: BrokerPort) -> None:
+        self._broker = broker
+
+    def before_call(self, call: ToolCall) -> str | None:
+        return None
+
+    def before_stop(self, result: LoopResult) -> str | None:
+        answer = self._broker.call("verify")
+        if not answer.header.get("resume"):
+            return None
+        return f"The stop script did not pass.\n{frame(answer.payload.decode('utf-8', 'replace'))}"
+
+
+def _finish(broker: BrokerPort, result: LoopResult) -> None:
+    structured = result.structured if result.stop_reason is StopReason.STRUCTURED else None
+    body = {
+        "stop_reason": result.stop_reason.value,
+        "reason": result.reason,
+        "output": result.output,
+        "structured": structured,
+        "usage": asdict(result.usage),
+        "turns": result.turns,
+        "tool_calls": result.tool_calls,
+    }
+    broker.call("finish", json.dumps(body).encode())
+
+
+def _writes(facts: RunFacts) -> bool:
+    return Tier.WRITE.value in facts.options["tiers"]
+
+
+def _code_folders() -> tuple[str, ...]:
+    """Where this program's own code lies: readable, so that a late import still works where the user may."""
+    return tuple(dict.fromkeys([str(Path(__file__).resolve().parents[2]), *sys.path, sys.prefix, sys.base_prefix]))
+
+
+def _warm() -> None:
+    """Load now what libraries load at first use: afterwards the files may be out of reach."""
+    import encodings.idna  # noqa: F401
+    import tempfile  # noqa: F401
+
+    import jsonschema
+    import re2
+
+    jsonschema.Draft202012Validator({"type": "object"}).is_valid({})
+    re2.compile("a")
+    get_mode("review")
+    assert TOOL_TIERS
