@@ -1,0 +1,190 @@
+"""A JSON Schema subset: small enough to read, strict enough for policy, without the start-up cost of a library.
+
+Every keyword that is not known is an error when the schema is loaded, never ignored. Two keywords are ours:
+`startsWith` (a text) and `format` with the one value `ref` (a ref name that git accepts). A schema that
+uses neither means the same to any JSON Schema validator, which a test holds it to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent.contract.errors import UserError
+
+Schema = Mapping[str, Any]
+
+_NOTES = frozenset({"$schema", "$id", "$defs", "title", "description", "default", "examples"})
+_CHECKS = frozenset(
+    "type enum const properties required additionalProperties patternProperties items minItems maxItems "
+    "uniqueItems minLength maxLength pattern startsWith format minimum exclusiveMinimum maximum anyOf not $ref".split()
+)
+_BAD_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|//|@\{|(?:^|/)\.|\.lock(?:/|$)|\.$|/$|^/|^@$|^-")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One value that does not fit.
+
+    Attributes:
+        path: keys and indices from the root.
+        message: what was expected.
+        keyword: the keyword that failed.
+    """
+
+    path: tuple[str | int, ...]
+    message: str
+    keyword: str
+
+
+def check_schema(schema: object, root: Schema | None = None) -> None:
+    """Refuse a schema that this module would not fully hold a value to.
+
+    Raises:
+        UserError: not an object, an unknown keyword, or a reference that leads nowhere.
+    """
+    if not isinstance(schema, dict):
+        raise UserError(f"A schema is an object, not {type(schema).__name__}.")
+    root = schema if root is None else root
+    unknown = set(schema) - _NOTES - _CHECKS
+    if unknown:
+        raise UserError(f"The schema keyword {sorted(unknown)[0]!r} is not one of: {', '.join(sorted(_CHECKS))}.")
+    if "$ref" in schema:
+        _resolve(schema, root)
+    parts = [*schema.get("anyOf", ()), *schema.get("$defs", {}).values()]
+    parts += [schema["not"]] if "not" in schema else []
+    parts += [*schema.get("properties", {}).values(), *schema.get("patternProperties", {}).values()]
+    parts += [schema[key] for key in ("items", "additionalProperties") if isinstance(schema.get(key), dict)]
+    for part in parts:
+        check_schema(part, root)
+    for pattern in [*schema.get("patternProperties", {}), *([schema["pattern"]] if "pattern" in schema else [])]:
+        try:
+            re.compile(pattern)
+        except re.error as exc:
+            raise UserError(f"The schema pattern {pattern!r} is no regular expression: {exc}.") from exc
+
+
+def problems(
+    schema: Schema, value: object, path: tuple[str | int, ...] = (), root: Schema | None = None
+) -> Iterator[Problem]:
+    """Yield each way in which the value does not fit the schema."""
+    root = schema if root is None else root
+    if "$ref" in schema:
+        yield from problems(_resolve(schema, root), value, path, root)
+    if "type" in schema and not _is_type(value, schema["type"]):
+        yield Problem(path, f"expected {_types(schema['type'])}", "type")
+        return
+    if "const" in schema and not _equal(value, schema["const"]):
+        yield Problem(path, f"expected {schema['const']!r}", "const")
+    if "enum" in schema and not any(_equal(value, allowed) for allowed in schema["enum"]):
+        allowed = ", ".join(map(repr, schema["enum"])) or "nothing (none is configured)"
+        yield Problem(path, f"expected one of {allowed}", "enum")
+    if isinstance(value, str):
+        yield from _text(schema, value, path)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from _number(schema, value, path)
+    elif isinstance(value, list):
+        yield from _list(schema, value, path, root)
+    elif isinstance(value, dict):
+        yield from _object(schema, value, path, root)
+    if "not" in schema and not any(True for _ in problems(schema["not"], value, path, root)):
+        yield Problem(path, "expected another value than this one", "not")
+    if "anyOf" in schema:
+        tries = [list(problems(option, value, path, root)) for option in schema["anyOf"]]
+        if all(tries):
+            yield from min(tries, key=lambda found: (-max(len(p.path) for p in found), len(found)))
+
+
+def _text(schema: Schema, value: str, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    if len(value) < schema.get("minLength", 0):
+        yield Problem(path, f"expected at least {schema['minLength']} characters", "minLength")
+    if "maxLength" in schema and len(value) > schema["maxLength"]:
+        yield Problem(path, f"expected at most {schema['maxLength']} characters", "maxLength")
+    if "pattern" in schema and not re.search(schema["pattern"], value):
+        yield Problem(path, f"expected a text of the form {schema['pattern']}", "pattern")
+    if "startsWith" in schema and not value.startswith(schema["startsWith"]):
+        yield Problem(path, f"expected a text that begins with {schema['startsWith']}", "startsWith")
+    if schema.get("format") == "ref" and _BAD_REF.search(value):
+        yield Problem(path, "expected a ref name that git accepts", "format")
+
+
+def _number(schema: Schema, value: float, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    if "minimum" in schema and value < schema["minimum"]:
+        yield Problem(path, f"expected at least {schema['minimum']}", "minimum")
+    if "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
+        yield Problem(path, f"expected more than {schema['exclusiveMinimum']}", "exclusiveMinimum")
+    if "maximum" in schema and value > schema["maximum"]:
+        yield Problem(path, f"expected at most {schema['maximum']}", "maximum")
+
+
+def _list(schema: Schema, value: list[Any], path: tuple[str | int, ...], root: Schema) -> Iterator[Problem]:
+    if len(value) < schema.get("minItems", 0):
+        yield Problem(path, f"expected at least {schema['minItems']} entries", "minItems")
+    if "maxItems" in schema and len(value) > schema["maxItems"]:
+        yield Problem(path, f"expected at most {schema['maxItems']} entries", "maxItems")
+    if schema.get("uniqueItems") and any(_equal(a, b) for i, a in enumerate(value) for b in value[:i]):
+        yield Problem(path, "expected no entry twice", "uniqueItems")
+    if "items" in schema:
+        for index, item in enumerate(value):
+            yield from problems(schema["items"], item, (*path, index), root)
+
+
+def _object(schema: Schema, value: dict[str, Any], path: tuple[str | int, ...], root: Schema) -> Iterator[Problem]:
+    known = schema.get("properties", {})
+    for key in schema.get("required", ()):
+        if key not in value:
+            yield Problem((*path, key), "expected, and missing", "required")
+    for key, item in value.items():
+        if key in known:
+            yield from problems(known[key], item, (*path, key), root)
+            continue
+        named = [sub for pattern, sub in schema.get("patternProperties", {}).items() if re.search(pattern, key)]
+        for sub in named:
+            yield from problems(sub, item, (*path, key), root)
+        rest = schema.get("additionalProperties", True)
+        if named or rest is True:
+            continue
+        if rest is False:
+            names = ", ".join(known) or "none"
+            yield Problem((*path, key), f"not a known key; known here: {names}", "additionalProperties")
+        else:
+            yield from problems(rest, item, (*path, key), root)
+
+
+def _resolve(schema: Schema, root: Schema) -> Schema:
+    name = str(schema["$ref"]).removeprefix("#/$defs/")
+    target = root.get("$defs", {}).get(name)
+    if not isinstance(target, dict):
+        raise UserError(f"The schema reference {schema['$ref']!r} leads nowhere.")
+    return target
+
+
+def _is_type(value: object, expected: str | list[str]) -> bool:
+    if isinstance(expected, list):
+        return any(_is_type(value, one) for one in expected)
+    if isinstance(value, bool):
+        return expected == "boolean"
+    if expected == "integer":
+        return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    kinds: dict[str, type | tuple[type, ...]] = {
+        "string": str,
+        "number": (int, float),
+        "object": dict,
+        "array": list,
+        "null": type(None),
+    }
+    return expected in kinds and isinstance(value, kinds[expected])
+
+
+def _types(expected: str | list[str]) -> str:
+    names = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "null": "nothing"}
+    names |= {"string": "a text", "array": "a list", "object": "an object"}
+    many = [expected] if isinstance(expected, str) else expected
+    return " or ".join(names.get(one, one) for one in many)
+
+
+def _equal(one: object, other: object) -> bool:
+    """JSON equality: unlike Python's, true is not 1."""
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
