@@ -1,0 +1,7 @@
+"""Model wire formats and the client that speaks them through the broker."""
+
+from __future__ import annotations
+
+from agent.harness.clients.model import ModelClient, Retry
+
+__all__ = ["ModelClient", "Retry"]

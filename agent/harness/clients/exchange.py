@@ -1,0 +1,166 @@
+"""One request to a model and its answer, streamed through the broker."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from agent.harness.clients.faults import Fault, FaultKind, ProviderError, from_status, refused
+from agent.harness.clients.sse import SseParser
+from agent.harness.clients.wire import Assembler, Wire, estimated, mapping, string
+from agent.harness.loop import CancelToken, LlmError, LlmReply, Usage
+from agent.harness.ports import BrokerPort
+from agent.kernel.channel import CallFailed, ChannelError, Frame
+
+_SLICE_S = 0.1  # how long a cancel may go unnoticed while the provider is silent
+_ANSWER_CAP = 64 << 20
+
+
+class Exchange:
+    """Attributes: wasted: what a failed exchange has cost all the same, as far as the provider said."""
+
+    def __init__(
+        self,
+        broker: BrokerPort,
+        wire: Wire,
+        cancel: CancelToken,
+        clock: Callable[[], float],
+        now: Callable[[], float],
+    ) -> None:
+        self.wasted = Usage()
+        self._broker, self._wire, self._cancel, self._clock, self._now = broker, wire, cancel, clock, now
+        self._sent_bytes = 0
+
+    def run(
+        self, connection: str, path: str, query: Any, body: bytes, idle_s: float, deadline: float | None
+    ) -> LlmReply:
+        """Send and wait for a finished turn.
+
+        Raises:
+            ProviderError: anything the provider or the way to it did wrong, a cut stream included.
+            LlmError: the broker is gone.
+        """
+        self._sent_bytes = len(body)
+        headers = {"content-type": "application/json", "accept": "text/event-stream", **self._wire.headers}
+        fields: dict[str, Any] = {"connection": connection, "method": "POST", "path": path, "headers": headers}
+        if query:
+            fields["query"] = query
+        frames = self._frames(fields, body, idle_s, deadline)
+        first = next(frames)
+        header = first.header
+        status = header.get("status")
+        got_headers = {str(k).lower(): str(v) for k, v in mapping(header.get("headers")).items()}
+        if header.get("refused"):
+            raise ProviderError(_refusal(b"".join([first.payload, *(frame.payload for frame in frames)])))
+        if not isinstance(status, int) or not 200 <= status < 300:
+            rest = b"".join([first.payload, *(frame.payload for frame in frames)])
+            raise ProviderError(from_status(status if isinstance(status, int) else 0, got_headers, rest, self._now()))
+        if "json" in got_headers.get("content-type", ""):
+            whole = b"".join([first.payload, *(frame.payload for frame in frames)])
+            return self._reply(_object(whole))
+        return self._stream(first, frames)
+
+    def _stream(self, first: Frame, frames: Iterator[Frame]) -> LlmReply:
+        parser, assembler = SseParser(), self._wire.assembler()
+        try:
+            self._feed(parser, assembler, first.payload)
+            for frame in frames:
+                self._feed(parser, assembler, frame.payload)
+            self._feed(parser, assembler, b"\n\n")  # an event that ended with the stream
+        except ProviderError:
+            if not assembler.finished:
+                self._count_waste(assembler)
+                raise
+        if not assembler.finished:
+            self._count_waste(assembler)
+            raise ProviderError(Fault(FaultKind.RETRY, "The model's answer was cut off before its end."))
+        return self._reply(assembler.response())
+
+    @staticmethod
+    def _feed(parser: SseParser, assembler: Assembler, chunk: bytes) -> None:
+        for event, data in parser.feed(chunk):
+            if data.strip() != "[DONE]":
+                assembler.feed(event, _object(data.encode()))
+
+    def _reply(self, response: Mapping[str, Any]) -> LlmReply:
+        reply = self._wire.reply(response)
+        if reply.usage.total_tokens:
+            return reply
+        said = len(reply.text) + sum(len(call.raw) for call in reply.calls)
+        return replace(reply, usage=estimated(self._sent_bytes, said))
+
+    def _count_waste(self, assembler: Assembler) -> None:
+        try:
+            reply = self._wire.reply(assembler.response())
+        except ProviderError:
+            return
+        said = len(reply.text) + sum(len(call.raw) for call in reply.calls)
+        if said or reply.usage.total_tokens:
+            guess = estimated(self._sent_bytes, said)
+            self.wasted = Usage(
+                input_tokens=reply.usage.input_tokens or guess.input_tokens,
+                cached_tokens=reply.usage.cached_tokens,
+                cache_write_tokens=reply.usage.cache_write_tokens,
+                output_tokens=max(reply.usage.output_tokens, guess.output_tokens),
+            )
+
+    def _frames(self, fields: Mapping[str, Any], body: bytes, idle_s: float, deadline: float | None) -> Iterator[Frame]:
+        """Frames as they come; a thread of its own reads them, so that silence can be timed."""
+        arrived: queue.SimpleQueue[Frame | BaseException | None] = queue.SimpleQueue()
+
+        def pump() -> None:
+            try:
+                for frame in self._broker.stream("egress", body, stream=True, **fields):
+                    arrived.put(frame)
+                arrived.put(None)
+            except (CallFailed, ChannelError) as exc:
+                arrived.put(exc)
+
+        threading.Thread(target=pump, name="model-stream", daemon=True).start()
+        total = 0
+        while (item := self._next(arrived, idle_s, deadline)) is not None:
+            if isinstance(item, CallFailed):
+                kind = FaultKind.RETRY if item.code == "upstream" else FaultKind.PERMANENT
+                raise ProviderError(Fault(kind, f"The request to the model failed: {item.code}: {item}"))
+            if isinstance(item, BaseException):
+                raise LlmError(f"The broker is gone: {item}")
+            total += len(item.payload)
+            if total > _ANSWER_CAP:
+                raise ProviderError(Fault(FaultKind.PERMANENT, "The model's answer is over 64 MiB."))
+            yield item
+
+    def _next(
+        self, arrived: queue.SimpleQueue[Frame | BaseException | None], idle_s: float, deadline: float | None
+    ) -> Frame | BaseException | None:
+        silent_from = self._clock()
+        while True:
+            try:
+                return arrived.get(timeout=_SLICE_S)
+            except queue.Empty:
+                now = self._clock()
+            if self._cancel.cancelled or (deadline is not None and now >= deadline):
+                raise ProviderError(Fault(FaultKind.RETRY, "The run ended while the model was answering."))
+            if now - silent_from >= idle_s:
+                raise ProviderError(Fault(FaultKind.RETRY, f"The model's provider was silent for {idle_s:g} s."))
+
+
+def _object(text: bytes) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ProviderError(Fault(FaultKind.RETRY, "The model's provider sent something that is no JSON object."))
+    return value
+
+
+def _refusal(body: bytes) -> Fault:
+    try:
+        error = mapping(mapping(json.loads(body)).get("error"))
+    except (ValueError, RecursionError):
+        error = {}
+    return refused(string(error.get("code")) or "refused", string(error.get("message")))

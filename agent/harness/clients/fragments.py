@@ -1,0 +1,57 @@
+"""Request bodies from messages that are encoded once. Pure.
+
+`json.dumps` of a whole history for every turn makes the cost of a turn grow with the run; here a turn costs
+what it adds, and request N+1 starts with request N byte for byte (cache marks apart).
+"""
+
+from __future__ import annotations
+
+from agent.harness.clients.wire import Settings, Wire
+from agent.harness.loop import LoopTool, Message
+
+
+class Fragments:
+    """The encoded history of one run in one wire format."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._messages: list[Message] = []
+        self._items: list[bytes] = []
+        self._ends: list[int] = []
+        self._head: bytes = b""
+        self._head_key: tuple[object, ...] = ()
+
+    def body(
+        self,
+        settings: Settings,
+        system: str,
+        tools: tuple[LoopTool, ...],
+        messages: tuple[Message, ...],
+        max_output: int | None,
+    ) -> bytes:
+        """The request's body. Messages are known by identity; those already seen are not encoded again."""
+        self._take(messages)
+        marked = self._wire.marked(self._items, settings)
+        head = self._opening(settings, system, tools)
+        return b"".join((head, b",".join(marked), self._wire.tail(settings, max_output)))
+
+    def _take(self, messages: tuple[Message, ...]) -> None:
+        same = 0
+        for known, message in zip(self._messages, messages, strict=False):
+            if known is not message:
+                break
+            same += 1
+        if same < len(self._messages):  # compacted: encode anew from there on
+            del self._messages[same:], self._ends[same:]
+            del self._items[self._ends[-1] if self._ends else 0 :]
+        for message in messages[same:]:
+            self._items.extend(self._wire.items(message))
+            self._messages.append(message)
+            self._ends.append(len(self._items))
+
+    def _opening(self, settings: Settings, system: str, tools: tuple[LoopTool, ...]) -> bytes:
+        key = (settings.model, frozenset(settings.drop), settings.system_role, system, id(tools))
+        if key != self._head_key:
+            self._head, self._head_key = self._wire.head(settings, system, tools), key
+            self._tools = tools  # kept, so that its id stays its own
+        return self._head

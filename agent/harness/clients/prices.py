@@ -1,0 +1,79 @@
+"""Tokens to money, from a dated offline table. An unknown model has no price, and that is said, never guessed.
+
+The table is `prices.json` beside this file; its head names date and source. It is read on first use.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.harness.loop import Usage
+
+# What may follow a known name and still be that model: a date, `latest`, or a platform's version mark.
+_SUFFIX = re.compile(r"(-latest|-\d{8}|-\d{4}-\d{2}-\d{2}|-\d{3}|@\d{8}|-v\d+(:\d+)?)?")
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars per million tokens, by steps of a request's input tokens.
+
+    Attributes:
+        steps: rows `(from_input_tokens, input, cached, cache_write, output)`, ascending, the first from 0.
+    """
+
+    steps: tuple[tuple[float, float, float, float, float], ...]
+
+    @property
+    def cached(self) -> float:
+        """The least an input token can cost."""
+        return min(self.steps[0][1:4])
+
+    @property
+    def output(self) -> float:
+        """An output token of a short request."""
+        return self.steps[0][4]
+
+    def cost(self, usage: Usage) -> float:
+        """US dollars of one request."""
+        _, plain, cached, written, output = [row for row in self.steps if row[0] <= usage.input_tokens][-1]
+        fresh = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
+        parts = (
+            fresh * plain,
+            usage.cached_tokens * cached,
+            usage.cache_write_tokens * written,
+            usage.output_tokens * output,
+        )
+        return sum(parts) / 1e6
+
+
+def find_price(model: str, override: Mapping[str, Any] | None = None) -> Price | None:
+    """Price of a model, or None when it is not known.
+
+    Args:
+        model: the provider's name of it; a vendor's prefix (`vendor/name`) is ignored.
+        override: from trusted configuration: `{input, output, cached?, cache_write?}` per million tokens.
+    """
+    if override is not None:
+        plain = float(override["input"])
+        cached, written = float(override.get("cached", plain)), float(override.get("cache_write", plain))
+        return Price(((0, plain, cached, written, float(override["output"])),))
+    name = model.rpartition("/")[2].lower()
+    prices = _table()
+    for end in range(len(name), 0, -1):
+        rows = prices.get(name[:end])
+        if rows is not None and _SUFFIX.fullmatch(name[end:]):
+            return Price(tuple((row[0], row[1], row[2], row[3], row[4]) for row in rows))
+    return None
+
+
+@functools.cache
+def _table() -> Mapping[str, list[list[float]]]:
+    data = json.loads(Path(__file__).with_name("prices.json").read_bytes())
+    prices: Mapping[str, list[list[float]]] = data["prices"]
+    return prices
