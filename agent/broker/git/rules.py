@@ -52,6 +52,8 @@ class BranchRules:
         protected: further names that are never pushed.
         head: the pull request's own head branch, only where the maintainer's request asks for it and it is
             in this repository; else None.
+        targets: further branches that a pull request of ours may go against, such as the head branch of the
+            pull request whose checks failed.
     """
 
     prefix: str
@@ -59,6 +61,7 @@ class BranchRules:
     base: str | None = None
     protected: frozenset[str] = frozenset()
     head: str | None = None
+    targets: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,23 @@ def check_branch(name: str, rules: BranchRules) -> None:
         raise _branch(name, f"does not begin with {rules.prefix!r}; name a branch such as {rules.prefix}fix-tests")
     if _OWN_NAME.fullmatch(name) is None:
         raise _branch(name, "may hold only letters, digits and . _ / @ + = -")
+
+
+def check_pull(head: str, base: str, rules: BranchRules) -> None:
+    """Decide whether a pull request from `head` into `base` may be opened.
+
+    Raises:
+        Refusal: code `push_branch_refused`, or `pull_base_refused`.
+    """
+    check_branch(head, rules)
+    if head == rules.head:
+        raise _branch(head, "is a pull request's own branch; that pull request shows the commits already")
+    targets = {rules.default, *rules.targets} | ({rules.base} if rules.base is not None else set())
+    if base not in targets:
+        raise Refusal(
+            "pull_base_refused",
+            f"A pull request of this run goes against one of: {', '.join(sorted(targets))}; not {base[:200]!r}.",
+        )
 
 
 def _branch(name: object, reason: str) -> Refusal:
