@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Self
 
 from agent.contract.errors import Refusal, ToolInputError
 from agent.contract.paths import has_git_name, outside, repository_relative
@@ -117,6 +118,12 @@ class Beneath:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # --- names ------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from agent.contract.errors import Refusal, ToolInputError, ToolPermissionError, 
 from agent.contract.framing import clip, escape, frame
 from agent.contract.modes import TOOL_TIERS, Tier
 from agent.contract.tool import AgentTool, ToolOutput
+from agent.harness.loop.errors import BlockedError
 from agent.harness.loop.words import LoopTool, ToolResult
 from agent.harness.tools.arguments import ArgumentCheck
 from agent.harness.tools.context import NotedOutput, ToolContext
@@ -119,8 +120,8 @@ def _loop_tool(tool: AgentTool, context: ToolContext) -> LoopTool:
 def _run(tool: AgentTool, check: ArgumentCheck, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     try:
         return _result(tool.run(check.checked(arguments), context))
-    except ToolPermissionError:
-        raise
+    except ToolPermissionError as exc:
+        raise BlockedError(str(exc)) from exc  # the loop's word for it: ends the run as blocked
     except ToolInputError as exc:
         return ToolResult(clip(escape(str(exc)), OUTPUT_CAP), is_error=True)
     except Refusal as exc:
