@@ -1,0 +1,102 @@
+"""What one run knows and what it has done so far. Filled by `run.py`, used by the operations and the report."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agent.broker.limits import Meter
+from agent.contract.errors import ToolPermissionError
+from agent.contract.facts import RunFacts
+from agent.contract.modes import Tier
+from agent.contract.outcomes import StopReason
+
+if TYPE_CHECKING:
+    from agent.broker.git.publish import Publisher, Pull, Pushed
+    from agent.broker.git.worktree import WorkTree
+    from agent.broker.lifecycle import GateVerdict, Lifecycle
+    from agent.broker.sandboxes import Sandbox
+
+
+@dataclass
+class Ending:
+    """How the harness said the loop ended, before the broker has had its say.
+
+    Attributes:
+        stop_reason, reason, output, structured, usage, turns, tool_calls: as LoopResult has them.
+    """
+
+    stop_reason: StopReason
+    reason: str = ""
+    output: str = ""
+    structured: Any = None
+    usage: dict[str, Any] = field(default_factory=dict)
+    turns: int = 0
+    tool_calls: int = 0
+
+
+@dataclass
+class Done:
+    """What left this run, for the report and for not doing it twice."""
+
+    commits: list[str] = field(default_factory=list)
+    pushed: dict[str, Pushed] = field(default_factory=dict)
+    pull: Pull | None = None
+    comments: list[str] = field(default_factory=list)
+    issues: list[str] = field(default_factory=list)
+    gates: list[GateVerdict] = field(default_factory=list)
+    denials: list[str] = field(default_factory=list)
+
+
+@dataclass
+class RunState:
+    """One run.
+
+    Attributes:
+        facts: what the harness is told; the broker's own decisions rest on the same values.
+        tiers: of the mode in force.
+        meter: the broker's own counts.
+        record: writes a transcript event.
+        worktree, publisher, lifecycle, sandbox: None where the mode or the workspace does not allow them.
+        lock: around `meter` and `done`.
+    """
+
+    facts: RunFacts
+    tiers: frozenset[Tier]
+    meter: Meter
+    record: Callable[..., None]
+    worktree: WorkTree | None = None
+    publisher: Publisher | None = None
+    lifecycle: Lifecycle | None = None
+    sandbox: Sandbox | None = None
+    targets: dict[str, Any] = field(default_factory=dict)
+    ending: Ending | None = None
+    done: Done = field(default_factory=Done)
+    cancelled: bool = False
+    stop_tries: int = 0
+    calls_at_last_stop: int = -1
+    idle_returns: int = 0
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def require(self, tool: str, tier: Tier) -> None:
+        """Re-check, at a message, what the harness should have checked: a harness that is taken over cannot
+        do more than its mode (S5).
+
+        Raises:
+            ToolPermissionError: the tier is closed, or the tool is not offered.
+        """
+        if tier not in self.tiers or tool not in self.facts.tools:
+            sentence = f"{tool} is outside what mode {self.facts.mode} may do."
+            with self.lock:
+                self.done.denials.append(f"{tool}: tool_permission")
+            self.record(
+                "egress.denied", connection="tool", method=tool, path="", code="tool_permission", message=sentence
+            )
+            raise ToolPermissionError(sentence)
+
+    def remaining_s(self) -> float:
+        """Seconds left of the wall clock."""
+        return self.meter.remaining_s(time.monotonic())
