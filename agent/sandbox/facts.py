@@ -1,0 +1,70 @@
+"""Reads the facts about this machine that the policy decides on."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+from agent.contract.errors import Refusal
+from agent.kernel.landlock import landlock_abi
+from agent.kernel.prctl import machine
+from agent.sandbox.policy import SYSTEM, Machine
+
+
+def owner_of(root: str) -> tuple[int, int]:
+    """Whom commands run as: the writable root's owner where this process is root, else this user.
+
+    Raises:
+        Refusal: the owner is root; the caller gives the workspace to another uid first.
+    """
+    uid, gid = os.geteuid(), os.getegid()
+    if uid == 0:
+        about = os.stat(root)
+        uid, gid = about.st_uid, about.st_gid or about.st_uid
+    if uid == 0:
+        raise Refusal("sandbox_uid", f"{root} belongs to root, and commands never run as root.")
+    return uid, gid
+
+
+def read_machine(uid: int, gid: int) -> Machine:
+    """Facts for commands of this uid.
+
+    Raises:
+        Refusal: no Landlock, so that files could not be confined.
+        ConfinementError: an unknown processor.
+    """
+    abi = landlock_abi()
+    if abi < 1:
+        raise Refusal(
+            "sandbox_missing", "This kernel has no Landlock, so commands cannot be confined to the workspace."
+        )
+    try:
+        user = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        user = "airlock"
+    resolver = os.path.realpath("/etc/resolv.conf")
+    return Machine(
+        processor=machine(),
+        abi=abi,
+        uid=uid,
+        gid=gid,
+        user=user,
+        user_tasks=_tasks_of(uid),
+        system=tuple((p, os.readlink(p) if os.path.islink(p) else None) for p in SYSTEM if os.path.exists(p)),
+        bash=os.path.exists("/bin/bash"),
+        name_service=None if resolver.startswith("/etc/") else resolver,
+    )
+
+
+def _tasks_of(uid: int) -> int:
+    """Tasks of a uid that are visible here; in a container the host's are not, and the limit is stricter."""
+    total = 0
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            if os.stat(f"/proc/{name}/task").st_uid == uid:
+                total += len(os.listdir(f"/proc/{name}/task"))
+        except OSError:
+            continue  # it ended meanwhile
+    return total
