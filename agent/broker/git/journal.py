@@ -1,0 +1,164 @@
+"""What preparation does to the workspace, written down before each act, and its undoing.
+
+One JSON object a line, flushed to disk before the act it announces, so that undoing works after a crash at
+any point: each act can be undone whether or not it happened. Acts:
+
+* `place path` - a private folder was made beside the workspace
+* `move from to` - something was renamed out of the checkout; undone by renaming it back
+* `absent path` - there was nothing here; whatever stands here later is removed
+* `own root uid gid group` - files of uid 0 were given to `uid`; undone to uid 0 and `group`
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.broker.git.ownership import findings, take_back
+from agent.contract.errors import UserError
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class Restored:
+    """The workspace after a run.
+
+    Attributes:
+        nested: `.git` entries below the top that were not there before, relative.
+        setuid: set-user-id or set-group-id files, relative.
+        problems: one sentence each on what could not be put back.
+    """
+
+    nested: tuple[str, ...]
+    setuid: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+class Journal:
+    """Append-only list of acts."""
+
+    def __init__(self, path: Path, workspace: Path, before: tuple[list[str], list[str]]) -> None:
+        """Start one. `before` is what `findings` said of the workspace."""
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._line({"act": "start", "workspace": str(workspace), "nested": before[0], "setuid": before[1]})
+
+    def _line(self, act: dict[str, Any]) -> None:
+        os.write(self._fd, json.dumps(act).encode() + b"\n")
+        os.fdatasync(self._fd)
+
+    def place(self, path: Path, mode: int) -> None:
+        """Make a folder that exists for the run only."""
+        self._line({"act": "place", "path": str(path)})
+        path.mkdir(mode=mode)
+        path.chmod(mode)  # whatever the umask
+
+    def move(self, old: Path, new: Path) -> None:
+        """Rename; both on one file system."""
+        self._line({"act": "move", "from": str(old), "to": str(new)})
+        old.rename(new)
+
+    def absent(self, path: Path) -> None:
+        """Note that nothing stands at `path`."""
+        self._line({"act": "absent", "path": str(path)})
+
+    def own(self, root: Path, uid: int, gid: int, group: int) -> None:
+        """Note a change of owner that the caller is about to make."""
+        self._line({"act": "own", "root": str(root), "uid": uid, "gid": gid, "group": group})
+
+    def close(self) -> None:
+        """Close the file; undoing reads it by name."""
+        os.close(self._fd)
+
+
+def undo(path: Path) -> Restored:
+    """Put the workspace back, newest act first. Nothing of the agent may be alive. May be repeated.
+
+    Args:
+        path: journal.
+
+    Raises:
+        UserError: there is no journal.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as exc:
+        raise UserError(f"{path}: {exc.strerror}.") from exc
+    acts = [json.loads(line) for line in lines[:-1] if line]  # a last line without newline announced nothing yet
+    if not acts:
+        return Restored((), (), ())
+    workspace = Path(acts[0]["workspace"])
+    places = [Path(act["path"]) for act in acts if act["act"] == "place"]
+    trash = places[0] if places else None
+    problems: list[str] = []
+    for act in reversed(acts[1:]):
+        try:
+            _undo(act, workspace, trash)
+        except OSError as exc:
+            what = act.get("from") or act.get("path") or act.get("root")
+            kept = f"; it lies at {act['to']}" if act["act"] == "move" else ""
+            problems.append(f"{what} could not be put back: {exc.strerror}{kept}.")
+    if not problems:
+        for place in places:
+            shutil.rmtree(place, ignore_errors=True)
+    nested, setuid = findings(workspace)
+    new_nested = [name for name in nested if name not in acts[0]["nested"]]
+    new_setuid = [name for name in setuid if name not in acts[0]["setuid"]]
+    return Restored(tuple(new_nested), tuple(new_setuid), tuple(problems))
+
+
+def _undo(act: dict[str, Any], workspace: Path, trash: Path | None) -> None:
+    if act["act"] == "move":
+        old, new = Path(act["from"]), Path(act["to"])
+        if not os.path.lexists(new):
+            return  # never happened, or is undone already
+        with _Parent(old, workspace) as fd:
+            _clear(fd, old.name, trash)
+            os.rename(new, old.name, dst_dir_fd=fd)
+    elif act["act"] == "absent":
+        path = Path(act["path"])
+        with _Parent(path, workspace) as fd:
+            _clear(fd, path.name, trash)
+    elif act["act"] == "own":
+        take_back(Path(act["root"]), act["uid"], act["group"])
+
+
+class _Parent:
+    """Descriptor of a path's parent; below the workspace no link on the way is followed."""
+
+    def __init__(self, path: Path, workspace: Path) -> None:
+        inside = path.is_relative_to(workspace)
+        self._start = workspace if inside else path.parent
+        self._parts = path.parent.relative_to(workspace).parts if inside else ()
+        self._fd = -1
+
+    def __enter__(self) -> int:
+        self._fd = os.open(self._start, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for part in self._parts:
+            child = os.open(part, _FOLDER, dir_fd=self._fd)
+            os.close(self._fd)
+            self._fd = child
+        return self._fd
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def _clear(fd: int, name: str, trash: Path | None) -> None:
+    """Take away whatever stands at `name`: first out of the way in one rename, then deleted."""
+    try:
+        os.lstat(name, dir_fd=fd)
+    except FileNotFoundError:
+        return
+    if trash is None:
+        raise OSError(0, "there is no place to move what stands there to")
+    target = trash / f"trash-{os.urandom(6).hex()}"
+    os.rename(name, target, src_dir_fd=fd)
+    if target.is_dir() and not target.is_symlink():
+        shutil.rmtree(target, ignore_errors=True)
+    else:
+        target.unlink()

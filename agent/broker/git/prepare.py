@@ -1,0 +1,274 @@
+"""The workspace before a run (DESIGN section 4.6): real `.git` out of reach, throwaway in its place, owner right.
+
+Layout of the private place, beside the workspace so that one rename moves a git folder whole:
+
+    .airlock-XXXX/            0711: passed through by name only
+        private/N             0700: real git folders, with their configuration and credentials
+        objects/N             readable: their object folders, which the sandbox's git borrows from
+
+Where the composite mounts the real git folder elsewhere and masks `.git` (container shape), `git_dir` names
+that place and nothing is moved.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets as random
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.broker.git.credentials import find_credentials
+from agent.broker.git.gitdir import (
+    GitDir,
+    Shape,
+    check_format,
+    configuration,
+    locate,
+    modules,
+    nested_checkouts,
+    object_folders,
+    read_head,
+    read_refs,
+    read_shallow,
+)
+from agent.broker.git.journal import Journal, Restored, undo
+from agent.broker.git.ownership import findings, give
+from agent.broker.git.run import SEARCH_PATH, Git
+from agent.broker.git.throwaway import Source, build
+from agent.contract.errors import UserError
+
+JOURNAL = "prepare.jsonl"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A workspace that is ready.
+
+    Attributes:
+        shape: what stood at `.git`.
+        head: commit that is checked out, or None.
+        refs: refs of the real repository.
+        shallow: its shallow commits.
+        objects: its object folders, for the shadow's alternates; they follow each other.
+        readable: absolute paths that the sandbox must be able to read.
+        index: the real index, None where there is none.
+        secrets: credential values found; for the redactor, never printed.
+        uid, gid: user that the sandbox and harness run as.
+    """
+
+    shape: Shape
+    head: str | None
+    refs: dict[str, str]
+    shallow: tuple[str, ...]
+    objects: tuple[Path, ...]
+    readable: tuple[str, ...]
+    index: Path | None
+    secrets: tuple[str, ...]
+    uid: int
+    gid: int
+
+    def __repr__(self) -> str:
+        return f"Prepared({self.shape}, head={self.head}, {len(self.secrets)} secrets)"
+
+
+def prepare(
+    workspace: Path,
+    state_dir: Path,
+    *,
+    uid: int = 1001,
+    gid: int = 1001,
+    git_dir: Path | None = None,
+    temps: Sequence[Path] = (),
+    homes: Sequence[Path] = (),
+    search_path: str = SEARCH_PATH,
+) -> Prepared:
+    """Prepare a workspace; `restore` undoes it, also after a failure or crash in here.
+
+    Args:
+        workspace: the checkout, an absolute path without links.
+        state_dir: folder for the journal, outside the workspace; survives a crash of this process.
+        uid, gid: unprivileged user that gets a workspace of uid 0; otherwise the workspace's owner is used.
+        git_dir: real git folder, where it is mounted apart and `.git` is masked by an empty folder.
+        temps, homes: see `find_credentials`.
+        search_path: PATH on which git is found.
+
+    Raises:
+        UserError: the checkout cannot be prepared; the workspace is as it was.
+    """
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    scratch = state_dir / "scratch"
+    scratch.mkdir(mode=0o700)
+    git = Git(scratch, search_path=search_path)
+    journal = Journal(state_dir / JOURNAL, workspace, findings(workspace))
+    try:
+        prepared = _Preparation(workspace, journal, git, uid, gid).run(git_dir, temps, homes)
+    except OSError as exc:
+        journal.close()
+        undo(state_dir / JOURNAL)
+        raise UserError(f"The workspace {workspace} cannot be prepared: {exc.strerror}: {exc.filename}.") from exc
+    except UserError:
+        journal.close()
+        undo(state_dir / JOURNAL)
+        raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    journal.close()
+    return prepared
+
+
+def restore(state_dir: Path) -> Restored:
+    """Undo `prepare`. Nothing of the agent may be alive; may be called again after a crash.
+
+    Raises:
+        UserError: nothing was prepared with this state folder.
+    """
+    return undo(state_dir / JOURNAL)
+
+
+class _Preparation:
+    def __init__(self, workspace: Path, journal: Journal, git: Git, uid: int, gid: int) -> None:
+        self._workspace = workspace
+        self._journal = journal
+        self._git = git
+        status = os.lstat(workspace)
+        self._given = os.geteuid() == 0 and status.st_uid == 0
+        self._uid, self._gid = (uid, gid) if self._given else (status.st_uid, status.st_gid)
+        self._group = status.st_gid
+        self._place: Path | None = None
+        self._count = 0
+        self._readable: list[str] = []
+
+    def run(self, git_dir: Path | None, temps: Sequence[Path], homes: Sequence[Path]) -> Prepared:
+        top = GitDir(Shape.FOLDER, git_dir, git_dir) if git_dir is not None else locate(self._workspace)
+        nested = [] if git_dir is not None else nested_checkouts(self._workspace)
+        secrets = find_credentials(self._git, self._configs(top, nested), temps, homes)
+        refs: dict[str, str] = {}
+        head, shallow, objects, index = None, [], [], None
+        if top.path is not None and top.common is not None:
+            check_format(configuration(self._git, top.common / "config"), top.common / "config")
+            refs = read_refs(top.common)
+            head = read_head(top.path, refs)[1]
+            shallow = read_shallow(top.common)
+        if git_dir is not None:
+            objects = self._mounted(top)
+            real: Path | None = git_dir
+        else:
+            self._make_place()
+            objects, real = self._replace(self._workspace, top)
+            for checkout in nested:
+                self._replace(checkout, locate(checkout))
+        if real is not None and (real / "index").is_file():
+            index = real / "index"
+        if self._given:
+            self._journal.own(self._workspace, self._uid, self._gid, self._group)
+            give(self._workspace, self._uid, self._gid)
+        return Prepared(
+            top.shape,
+            head,
+            refs,
+            tuple(shallow),
+            tuple(objects),
+            tuple(self._readable),
+            index,
+            secrets,
+            self._uid,
+            self._gid,
+        )
+
+    def _configs(self, top: GitDir, nested: Sequence[Path]) -> list[Path]:
+        found: list[Path] = []
+        for git in (top, *(locate(checkout) for checkout in nested)):
+            if git.common is None or git.path is None:
+                continue
+            found += [git.common / "config", git.path / "config.worktree", git.common / "config.worktree"]
+            found += sorted(git.common.glob("worktrees/*/config.worktree"))
+            for module in modules(git.common):
+                found += [module / "config", module / "config.worktree"]
+        return found
+
+    def _make_place(self) -> None:
+        """Make the private place beside the workspace.
+
+        Raises:
+            UserError: the workspace is a mount of its own, or its parent cannot be written to.
+        """
+        parent = self._workspace.parent
+        if os.lstat(parent).st_dev != os.lstat(self._workspace).st_dev:
+            raise UserError(
+                f"{self._workspace} is a mount of its own, so its .git cannot be moved aside in one step. "
+                "Mount its parent folder, or mount the git folder apart."
+            )
+        self._place = parent / f".airlock-{random.token_hex(8)}"
+        self._journal.place(self._place, 0o711)
+        (self._place / "private").mkdir(mode=0o700)
+        (self._place / "objects").mkdir()
+        (self._place / "objects").chmod(0o711)
+
+    def _replace(self, checkout: Path, git: GitDir) -> tuple[list[Path], Path | None]:
+        """Move a checkout's `.git` aside and put a throwaway there; gives object folders and the real path."""
+        assert self._place is not None
+        dot_git = checkout / ".git"
+        if git.shape is Shape.ABSENT or git.path is None or git.common is None:
+            self._journal.absent(dot_git)
+            return [], None
+        self._count += 1
+        aside = self._place / "private" / str(self._count)
+        real = git
+        self._journal.move(dot_git, aside)
+        if git.shape is Shape.FOLDER:
+            real = GitDir(git.shape, aside, aside)
+        assert real.path is not None
+        assert real.common is not None
+        fresh = self._place / "private" / f"{self._count}-throwaway"
+        objects = self._throwaway(real, fresh, move=git.shape is Shape.FOLDER, worktree=None)
+        for module in modules(real.common):
+            relative = module.relative_to(real.common)
+            config = configuration(self._git, module / "config")
+            worktree = dict(config).get("core.worktree", "")
+            at = dot_git / relative
+            if not worktree or not _inside(at / worktree, self._workspace):
+                continue
+            source = GitDir(Shape.FOLDER, module, module)
+            self._throwaway(source, fresh / relative, move=git.shape is Shape.FOLDER, worktree=worktree)
+        self._own(fresh)
+        fresh.rename(dot_git)
+        return objects, real.path
+
+    def _throwaway(self, real: GitDir, fresh: Path, *, move: bool, worktree: str | None) -> list[Path]:
+        assert self._place is not None
+        assert real.common is not None
+        config = configuration(self._git, real.common / "config")
+        borrowed = object_folders(real.common / "objects")
+        objects = real.common / "objects"
+        if move:
+            self._count += 1
+            objects = self._place / "objects" / str(self._count)
+            self._journal.move(real.common / "objects", objects)
+        folders = [objects, *borrowed]
+        self._readable += [str(path) for path in folders if str(path) not in self._readable]
+        build(Source(real, config, folders, worktree), fresh)
+        return folders
+
+    def _own(self, folder: Path) -> None:
+        """Give a throwaway to the sandbox's user; it is ours and small, and nothing hostile runs yet."""
+        if os.geteuid() == 0:
+            for path, _, names in os.walk(folder):
+                for name in ("", *names):
+                    os.chown(os.path.join(path, name), self._uid, self._gid)
+
+    def _mounted(self, top: GitDir) -> list[Path]:
+        """Container shape: the real git folder stays where it is mounted, `.git` is a mask to fill."""
+        assert top.common is not None
+        folders = [top.common / "objects", *object_folders(top.common / "objects")]
+        config = configuration(self._git, top.common / "config")
+        target = self._workspace / ".git"
+        build(Source(top, config, folders), target)
+        self._own(target)
+        self._readable += [str(path) for path in folders]
+        return folders
+
+
+def _inside(path: Path, workspace: Path) -> bool:
+    return Path(os.path.normpath(path)).is_relative_to(workspace)
