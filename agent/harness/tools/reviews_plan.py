@@ -1,0 +1,131 @@
+"""What of a review is posted where. Pure: comments, hunks and earlier comments in, a plan out (F17)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.contract.diff import Anchor, Hunk, place
+from agent.contract.fingerprint import Mark, code_key, same_finding
+
+COMMENTS_CAP = 50
+"""Line comments of one review: a storm is noise, and GitHub limits content creation (github-contract section 2)."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One comment as the model asked for it."""
+
+    anchor: Anchor
+    body: str
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One comment that stands on the diff.
+
+    Attributes:
+        anchor: where.
+        body: as asked.
+        mark: for finding it again.
+        changed: what was changed about the anchor, or empty.
+    """
+
+    anchor: Anchor
+    body: str
+    mark: Mark
+    changed: str = ""
+
+
+@dataclass
+class Plan:
+    """What becomes of each comment; every one is in exactly one list.
+
+    Attributes:
+        placed: go onto the diff.
+        folded: go into the review's body, with the reason.
+        known: were posted by an earlier run, or twice in this one.
+    """
+
+    placed: list[Placed] = field(default_factory=list)
+    folded: list[tuple[Finding, str]] = field(default_factory=list)
+    known: list[Finding] = field(default_factory=list)
+
+
+def make_plan(
+    findings: Iterable[Finding],
+    files: Mapping[str, tuple[Hunk, ...]],
+    earlier: Iterable[tuple[Mapping[str, Any], Mark]],
+    own_bodies: Iterable[str] = (),
+) -> Plan:
+    """Place, fold or drop as known.
+
+    Args:
+        findings: in the model's order.
+        files: hunks by path.
+        earlier: own line comments with a finding's mark, resolved ones left out.
+        own_bodies: bodies of own earlier reviews.
+    """
+    plan = Plan()
+    posted: dict[str, list[str]] = {}
+    for comment, mark in earlier:
+        posted.setdefault(mark.key, []).append(str(comment.get("body") or ""))
+    reviews = list(own_bodies)
+    for finding in findings:
+        verdict = place(finding.anchor, files)
+        if verdict.anchor is None:
+            said = folded_line(finding)
+            if any(_says(body, finding) for body in reviews):
+                plan.known.append(finding)
+            else:
+                plan.folded.append((finding, verdict.reason))
+                reviews.append(said)
+            continue
+        mark = _mark(verdict.anchor, files[verdict.anchor.path])
+        if any(same_finding(body, finding.body) for body in posted.get(mark.key, ())):
+            plan.known.append(finding)
+        elif len(plan.placed) >= COMMENTS_CAP:
+            plan.folded.append((finding, "there are too many line comments"))
+        else:
+            plan.placed.append(Placed(verdict.anchor, finding.body, mark, verdict.reason))
+            posted.setdefault(mark.key, []).append(finding.body)
+    return plan
+
+
+def _mark(anchor: Anchor, hunks: tuple[Hunk, ...]) -> Mark:
+    hunk = next(h for h in hunks if anchor.line in h.numbers(anchor.side))
+    first = anchor.start_line or anchor.line
+    texts = [hunk.text_at(anchor.side, n) or "" for n in range(first, anchor.line + 1)]
+    kind = "finding" if anchor.side == "RIGHT" else "removed"
+    return Mark(kind, code_key(anchor.path, anchor.side, [t.rstrip("\r") for t in texts]), len(texts))
+
+
+def where(anchor: Anchor) -> str:
+    """`path:line` or `path:first-last`, with the side where it is the old one."""
+    span = f"{anchor.start_line}-{anchor.line}" if anchor.start_line else str(anchor.line)
+    return f"{anchor.path}:{span}{' (before the change)' if anchor.side == 'LEFT' else ''}"
+
+
+def folded_line(finding: Finding) -> str:
+    """One folded finding as it stands in the review's body; a suggestion cannot be applied there."""
+    text = finding.body.strip().replace("```suggestion", "```")
+    head = f"- `{where(finding.anchor).replace('`', '')}`: "
+    return head + text.replace("\n", "\n  ")
+
+
+def _says(body: str, finding: Finding) -> bool:
+    """An earlier review's body holds this finding, under the same file."""
+    start = f"- `{finding.anchor.path}:"
+    for part in body.split("\n- `")[1:] if "\n- `" in body else [body.removeprefix("- `")]:
+        if ("- `" + part).startswith(start) and same_finding(part.partition("`:")[2], finding.body):
+            return True
+    return False
+
+
+def review_body(body: str, folded: Iterable[tuple[Finding, str]]) -> str:
+    """The review's text with what could not be placed on the diff."""
+    lines = [folded_line(finding) for finding, _ in folded]
+    if not lines:
+        return body
+    return f"{body.rstrip()}\n\n**On lines that the diff does not show:**\n\n" + "\n".join(lines)
