@@ -10,12 +10,12 @@ House rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from agent.contract.errors import Refusal, UserError
 
-GITHUB_TOKEN, PUSH_TOKEN, API_KEY = "github-token", "push-token", "api-key"  # noqa: S105  names, not values
+GITHUB_TOKEN, PUSH_TOKEN, API_KEY = "github-token", "push-token", "api-key"  # names, not values
 
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
 
@@ -82,9 +82,9 @@ class SecretStore:
         """Names asked for so far, in order."""
         return tuple(self._reads)
 
-    def for_redaction(self) -> Iterator[str]:
-        """Every value, for the redactor alone: what it knows, nothing passes."""
-        yield from dict.fromkeys(value.reveal() for value in self._values.values())
+    def for_redaction(self) -> dict[str, str]:
+        """Every value by name, for the redactor alone: what it knows does not pass."""
+        return {name: value.reveal() for name, value in self._values.items()}
 
     def __repr__(self) -> str:
         return f"SecretStore({', '.join(self._values)})"
@@ -100,7 +100,7 @@ class _Value:
 
     def __init__(self, value: str) -> None:
         # In a closure: a debugger's or traceback's dump of attributes shows a function.
-        self._reveal = lambda: value
+        self._reveal: Callable[[], str] = lambda: value
 
     def reveal(self) -> str:
         return self._reveal()
