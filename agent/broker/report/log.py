@@ -7,6 +7,7 @@ together into a command (red-team R15).
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import BinaryIO
 
@@ -123,8 +124,14 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
+_STOP = re.compile(r"(?i)stop-commands")
+
+
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    """Text as a command's data; a word that would end all commands is parted, for readers that look for it alone."""
+    return (
+        _STOP.sub(lambda m: m[0].replace("-", "- "), text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    )
 
 
 def _property(text: str) -> str:
