@@ -140,7 +140,7 @@ def _partial(report: RunReport) -> str:
 
 
 def _folded(report: RunReport) -> str:
-    parts = (_gates(report), _changes(report), _costs(report), _denials(report), _notes(report), _origin(report))
+    parts = (_gates(report), _changes(report), _costs(report), _denials(report), _notes(report), _digests(report))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -194,15 +194,17 @@ def _notes(report: RunReport) -> str:
 
 
 def _origin(report: RunReport) -> str:
+    return "\n\n".join(part for part in (_digests(report), _links(report)) if part)
+
+
+def _digests(report: RunReport) -> str:
     pairs = (
         ("Manifest", report.manifest_digest),
         ("Transcript", report.transcript_digest),
         ("Configuration at", report.settings_read),
         ("Version", report.version),
     )
-    lines = [f"{name} {code(value)}" for name, value in pairs if value]
-    links = _links(report)
-    return " · ".join(lines) + (f"\n\n{links}" if links else "")
+    return " · ".join(f"{name} {code(value)}" for name, value in pairs if value)
 
 
 def _links(report: RunReport) -> str:
