@@ -6,10 +6,14 @@ then, so that 20,000 of them need not be hashed, and which a sparse checkout lea
 
 from __future__ import annotations
 
+import hashlib
 import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-_ENTRY = struct.Struct(">10I20sH")
+from agent.broker.git.objects import Change
+
+_HEAD = struct.Struct(">10I20s")
 _EXTENDED = 0x4000
 _SKIP_WORKTREE = 0x4000  # of the second flags word
 _STAGE = 0x3000
@@ -50,16 +54,33 @@ def parse_index(data: bytes) -> dict[bytes, IndexEntry]:
         return {}
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    path: bytes
+    head: bytes  # the 60 bytes of stat values and id
+    flags: int
+    more: int
+
+
 def _parse(data: bytes) -> dict[bytes, IndexEntry]:
+    entries: dict[bytes, IndexEntry] = {}
+    for row in _rows(data):
+        if not row.flags & _STAGE:
+            _, _, seconds, nanoseconds, _, ino, mode, _, _, size, sha = _HEAD.unpack(row.head)
+            skip = bool(row.more & _SKIP_WORKTREE)
+            entries[row.path] = IndexEntry((seconds, nanoseconds), ino, mode, size, sha.hex(), skip)
+    return entries
+
+
+def _rows(data: bytes) -> Iterator[_Row]:
     magic, version, count = struct.unpack_from(">4sII", data)
     if magic != b"DIRC" or version not in (2, 3, 4):
-        return {}
-    entries: dict[bytes, IndexEntry] = {}
+        return
     position, previous = 12, b""
     for _ in range(count):
-        fields = _ENTRY.unpack_from(data, position)
-        start = position + 62
-        flags, more = fields[11], 0
+        head = data[position : position + 60]
+        (flags,) = struct.unpack_from(">H", data, position + 60)
+        start, more = position + 62, 0
         if flags & _EXTENDED:
             (more,) = struct.unpack_from(">H", data, start)
             start += 2
@@ -73,16 +94,7 @@ def _parse(data: bytes) -> dict[bytes, IndexEntry]:
             path = data[start:end]
             position += ((end - position) // 8 + 1) * 8
         previous = path
-        if not flags & _STAGE:
-            entries[path] = IndexEntry(
-                (fields[2], fields[3]),
-                fields[5],
-                fields[6],
-                fields[9],
-                fields[10].hex(),
-                bool(more & _SKIP_WORKTREE),
-            )
-    return entries
+        yield _Row(path, head, flags, more)
 
 
 def _offset(data: bytes, position: int) -> tuple[int, int]:
@@ -94,3 +106,36 @@ def _offset(data: bytes, position: int) -> tuple[int, int]:
         byte = data[position]
         value = ((value + 1) << 7) | (byte & 127)
     return value, position + 1
+
+
+def rewrite_index(data: bytes, changes: Sequence[Change]) -> bytes | None:
+    """The index with some paths changed, as version 2 without extensions.
+
+    Stat values of the other paths stay, so that git need not hash them again.
+
+    Args:
+        data: the whole file.
+        changes: against what the index holds.
+
+    Returns:
+        None where the index cannot be read, or holds conflicts or sparse entries, which version 2 cannot say.
+    """
+    try:
+        rows = list(_rows(data))
+    except (struct.error, IndexError, ValueError):
+        return None
+    if not rows or any(row.flags & (_STAGE | _EXTENDED) for row in rows):
+        return None
+    stats = {row.path: row.head for row in rows}
+    for change in changes:
+        if change.new is None:
+            stats.pop(change.path, None)
+        else:
+            mode, sha = int(change.new.mode, 8), bytes.fromhex(change.new.sha)
+            stats[change.path] = struct.pack(">10I20s", *([0] * 6), mode, 0, 0, 0, sha)
+    parts = [struct.pack(">4sII", b"DIRC", 2, len(stats))]
+    for path, head in sorted(stats.items()):
+        entry = head + struct.pack(">H", min(len(path), 0xFFF)) + path
+        parts.append(entry + b"\0" * (8 - len(entry) % 8))
+    body = b"".join(parts)
+    return body + hashlib.sha1(body, usedforsecurity=False).digest()

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent.broker.git.objects import display
 from agent.broker.git.ownership import findings, take_back
-from agent.contract.errors import UserError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -37,6 +37,20 @@ class Restored:
     nested: tuple[str, ...]
     setuid: tuple[str, ...]
     problems: tuple[str, ...]
+
+    def sentences(self) -> tuple[str, ...]:
+        """What a person should know about the workspace after the run."""
+        said = list(self.problems)
+        if self.nested:
+            said.append(f"The run left git folders below the top, which run code in later steps: {_some(self.nested)}.")
+        if self.setuid:
+            said.append(f"The run left set-user-id files: {_some(self.setuid)}.")
+        return tuple(said)
+
+
+def _some(names: tuple[str, ...]) -> str:
+    shown = ", ".join(display(os.fsencode(name)) for name in names[:10])
+    return shown + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 class Journal:
@@ -75,19 +89,16 @@ class Journal:
         os.close(self._fd)
 
 
-def undo(path: Path) -> Restored:
+def undo_acts(path: Path) -> Restored:
     """Put the workspace back, newest act first. Nothing of the agent may be alive. May be repeated.
 
     Args:
-        path: journal.
-
-    Raises:
-        UserError: there is no journal.
+        path: journal; a missing one means that nothing was done yet.
     """
     try:
         lines = path.read_bytes().split(b"\n")
-    except OSError as exc:
-        raise UserError(f"{path}: {exc.strerror}.") from exc
+    except FileNotFoundError:
+        return Restored((), (), ())
     acts = [json.loads(line) for line in lines[:-1] if line]  # a last line without newline announced nothing yet
     if not acts:
         return Restored((), (), ())

@@ -88,18 +88,23 @@ def _write(shadow: ShadowGit, files: Mapping[bytes, Entry], root: int, owner: Ow
             os.close(_folder(root, path, owner))
         else:
             by_blob.setdefault(entry.sha, []).append(path)
+    last, parent = b"", os.dup(root)  # files of one folder mostly follow each other
     try:
         with shadow.reader() as reader:
             for sha, _, data in reader.read_many(by_blob):
                 for path in by_blob[sha]:
                     folder, _, name = path.rpartition(b"/")
-                    parent = _folder(root, folder, owner)
-                    try:
-                        _file(parent, name, files[path].mode, data, owner)
-                    finally:
+                    if folder != last:
                         os.close(parent)
+                        parent = os.dup(root)  # so that there is one to close should the next line fail
+                        opened = _folder(root, folder, owner)
+                        os.close(parent)
+                        last, parent = folder, opened
+                    _file(parent, name, files[path].mode, data, owner)
     except OSError as exc:
         raise UpstreamError("write checkout", f"{exc.strerror}") from exc
+    finally:
+        os.close(parent)
 
 
 def _folder(root: int, path: bytes, owner: Owner | None) -> int:

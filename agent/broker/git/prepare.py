@@ -33,7 +33,7 @@ from agent.broker.git.gitdir import (
     read_refs,
     read_shallow,
 )
-from agent.broker.git.journal import Journal, Restored, undo
+from agent.broker.git.journal import Journal, undo_acts
 from agent.broker.git.ownership import findings, give
 from agent.broker.git.run import SEARCH_PATH, Git
 from agent.broker.git.throwaway import Source, build
@@ -84,7 +84,7 @@ def prepare(
     homes: Sequence[Path] = (),
     search_path: str = SEARCH_PATH,
 ) -> Prepared:
-    """Prepare a workspace; `restore` undoes it, also after a failure or crash in here.
+    """Prepare a workspace; `undo` undoes it, also after a failure or crash in here.
 
     Args:
         workspace: the checkout, an absolute path without links.
@@ -106,11 +106,11 @@ def prepare(
         prepared = _Preparation(workspace, journal, git, uid, gid).run(git_dir, temps, homes)
     except OSError as exc:
         journal.close()
-        undo(state_dir / JOURNAL)
+        undo_acts(state_dir / JOURNAL)
         raise UserError(f"The workspace {workspace} cannot be prepared: {exc.strerror}: {exc.filename}.") from exc
     except UserError:
         journal.close()
-        undo(state_dir / JOURNAL)
+        undo_acts(state_dir / JOURNAL)
         raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -118,13 +118,13 @@ def prepare(
     return prepared
 
 
-def restore(state_dir: Path) -> Restored:
-    """Undo `prepare`. Nothing of the agent may be alive; may be called again after a crash.
+def undo(state_dir: Path) -> tuple[str, ...]:
+    """Undo `prepare`. Nothing of the agent may be alive; may be called again, also after a crash.
 
-    Raises:
-        UserError: nothing was prepared with this state folder.
+    Returns:
+        Sentences for the report; empty when all is as before.
     """
-    return undo(state_dir / JOURNAL)
+    return undo_acts(state_dir / JOURNAL).sentences()
 
 
 class _Preparation:

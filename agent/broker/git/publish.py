@@ -40,7 +40,7 @@ _EARLIER_COMMITS = 30  # of a former attempt, looked at to see that all are ours
 
 
 class Api(Protocol):
-    """GitHub's REST API for this repository; paths begin after `/repos/{owner}/{repo}`."""
+    """GitHub's REST API for this repository; paths begin after `/repos/{owner}/{repo}/`."""
 
     def get(self, path: str, *, step: str, query: Mapping[str, str] | None = None) -> Any: ...
 
@@ -198,13 +198,13 @@ class Publisher:
             Refusal: the branch is protected.
         """
         name = quote(branch, safe="/")
-        answer = self._optional(f"/git/ref/heads/{name}", "read branch")
+        answer = self._optional(f"git/ref/heads/{name}", "read branch")
         if answer is None:
             return None
         sha = answer.get("object", {}).get("sha") if isinstance(answer, dict) else None
         if answer.get("ref") != f"refs/heads/{branch}" or not isinstance(sha, str) or not is_sha(sha):
             raise UpstreamError("read branch", f"GitHub's answer is not about {branch}")
-        details = self._optional(f"/branches/{name}", "read branch protection")
+        details = self._optional(f"branches/{name}", "read branch protection")
         if details is None or details.get("protected") is not False:
             raise Refusal("push_branch_refused", f"Branch {branch!r} is protected at GitHub.")
         return sha
@@ -245,7 +245,7 @@ class Publisher:
             return None
         sha, tree = tip, None
         for _ in range(_EARLIER_COMMITS):
-            commit = self._api.get(f"/git/commits/{sha}", step="read commit")
+            commit = self._api.get(f"git/commits/{sha}", step="read commit")
             parents = [p.get("sha") for p in commit.get("parents", [])]
             if f"{TRAILER}: {self._run_key}" not in str(commit.get("message", "")).splitlines():
                 return None
@@ -264,7 +264,7 @@ class Publisher:
         if self._run_key:
             message += f"\n\n{TRAILER}: {self._run_key}"
         body = {"message": message, "tree": item.tree, "parents": [parent]}
-        answer = self._api.post("/git/commits", body, step="create commit")
+        answer = self._api.post("git/commits", body, step="create commit")
         sha = answer.get("sha") if isinstance(answer, dict) else None
         if not isinstance(sha, str) or not is_sha(sha):
             raise UpstreamError("create commit", "GitHub returned no commit id")
@@ -282,7 +282,7 @@ class Publisher:
             body: dict[str, Any] = {"tree": entries}
             if base != EMPTY_TREE:
                 body["base_tree"] = base
-            answer = self._api.post("/git/trees", body, step="create tree")
+            answer = self._api.post("git/trees", body, step="create tree")
             base = str(answer.get("sha")) if isinstance(answer, dict) else ""
         if base != after:
             raise UpstreamError("create tree", f"GitHub made the tree {base}, not the one checked here, {after}")
@@ -294,21 +294,21 @@ class Publisher:
             return
         step = f"create blob {display(change.path)}"
         content = base64.b64encode(self._shadow.read(sha)).decode("ascii")
-        answer = self._api.post("/git/blobs", {"content": content, "encoding": "base64"}, step=step)
+        answer = self._api.post("git/blobs", {"content": content, "encoding": "base64"}, step=step)
         if not isinstance(answer, dict) or answer.get("sha") != sha:
             raise UpstreamError(step, "GitHub stored something else than was sent")
         self._sent.add(sha)
 
     def _create_ref(self, branch: str, sha: str) -> None:
         try:
-            self._api.post("/git/refs", {"ref": f"refs/heads/{branch}", "sha": sha}, step="create ref")
+            self._api.post("git/refs", {"ref": f"refs/heads/{branch}", "sha": sha}, step="create ref")
         except UpstreamError as exc:
             if exc.status == 422 and "already exists" in str(exc).lower():
                 raise _conflict(branch, "was made by somebody else in the meantime") from exc
             raise
 
     def _update_ref(self, branch: str, sha: str) -> None:
-        path = f"/git/refs/heads/{quote(branch, safe='/')}"
+        path = f"git/refs/heads/{quote(branch, safe='/')}"
         try:
             self._api.patch(path, {"sha": sha, "force": False}, step="update ref")
         except UpstreamError as exc:
@@ -334,15 +334,15 @@ class Publisher:
         for what, text in (("pull request's title", title), ("pull request's body", body)):
             check_text(text, what, self._holds_secret)
         query = {"head": f"{self._owner}:{head}", "state": "open"}
-        found = self._api.get("/pulls", query=query, step="find pull request")
+        found = self._api.get("pulls", query=query, step="find pull request")
         for pull in found if isinstance(found, list) else []:
             if pull.get("head", {}).get("ref") == head and pull.get("base", {}).get("ref") == base:
                 changed = {"title": title, "body": body}
-                answer = self._api.patch(f"/pulls/{pull['number']}", changed, step="update pull request")
+                answer = self._api.patch(f"pulls/{pull['number']}", changed, step="update pull request")
                 return Pull(int(answer["number"]), str(answer["html_url"]), True)
         fields = {"title": title, "body": body, "head": head, "base": base}
         try:
-            answer = self._api.post("/pulls", fields, step="create pull request")
+            answer = self._api.post("pulls", fields, step="create pull request")
         except UpstreamError as exc:
             if exc.status == 403 and "not permitted to create" in str(exc):
                 raise UpstreamError(exc.step, _SETTING, 403) from exc

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.broker.git.ignore import Ignore
 from agent.broker.git.index import IndexEntry
 from agent.broker.git.objects import EXECUTABLE, FILE, GITLINK, LINK, Change, Entry, display, is_git_name, object_id
 from agent.broker.git.shadow import ShadowGit
 from agent.contract.errors import ToolInputError
+from agent.contract.gitignore import Ignores
 
 DEPTH_CAP = 128  # folders below the workspace; one open descriptor each
 _RACY_NS = 50_000_000  # a file changed this shortly before it was read may change again within one clock tick
@@ -130,7 +130,7 @@ class Snapshotter:
         walk = _Walk(tracked, frozenset(folders), time.time_ns())
         fd = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            self._folder(walk, fd, b"", Ignore.root(), 0)
+            self._folder(walk, fd, b"", Ignores(), 0)
         finally:
             os.close(fd)
         self._index = {}
@@ -153,7 +153,7 @@ class Snapshotter:
             path = path.rpartition(b"/")[0]
         return path in walk.kept
 
-    def _folder(self, walk: _Walk, fd: int, prefix: bytes, ignore: Ignore, depth: int) -> None:
+    def _folder(self, walk: _Walk, fd: int, prefix: bytes, ignore: Ignores, depth: int) -> None:
         try:
             with os.scandir(fd) as listing:
                 items = list(listing)
@@ -167,7 +167,7 @@ class Snapshotter:
             if prefix not in walk.tracked_folders:
                 return
         if b".gitignore" in names:
-            ignore = ignore.within(prefix, self._ignore_file(fd))
+            ignore = ignore.below(os.fsdecode(prefix), self._ignore_file(fd))
         for name, item in names.items():
             if is_git_name(name):
                 continue
@@ -181,14 +181,14 @@ class Snapshotter:
                 continue  # gone between listing and look
             is_folder = stat.S_ISDIR(status.st_mode)
             wanted = entry is not None or (is_folder and path in walk.tracked_folders)
-            if not wanted and (own_git or ignore.ignored(path, is_folder=is_folder)):
+            if not wanted and (own_git or ignore.ignored(os.fsdecode(path), folder=is_folder)):
                 continue
             if is_folder:
                 self._enter(walk, fd, name, path, ignore, depth)
             else:
                 self._file(walk, fd, name, path, status, is_new=entry is None)
 
-    def _enter(self, walk: _Walk, fd: int, name: bytes, path: bytes, ignore: Ignore, depth: int) -> None:
+    def _enter(self, walk: _Walk, fd: int, name: bytes, path: bytes, ignore: Ignores, depth: int) -> None:
         if depth >= DEPTH_CAP:
             self._leave(walk, path, f"lies more than {DEPTH_CAP} folders deep")
             return
@@ -202,12 +202,12 @@ class Snapshotter:
         finally:
             os.close(child)
 
-    def _ignore_file(self, fd: int) -> bytes:
-        """A .gitignore's bytes; a link is not followed, as git does since 2.32."""
+    def _ignore_file(self, fd: int) -> str:
+        """A .gitignore's text; a link is not followed, as git does since 2.32."""
         try:
-            return _read(fd, b".gitignore", 1 << 20)[0]
+            return os.fsdecode(_read(fd, b".gitignore", 1 << 20)[0])
         except (OSError, ValueError):
-            return b""
+            return ""
 
     def _file(self, walk: _Walk, fd: int, name: bytes, path: bytes, status: os.stat_result, *, is_new: bool) -> None:
         if is_new:
