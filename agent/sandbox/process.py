@@ -19,10 +19,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from agent.contract.errors import UpstreamError
-from agent.contract.sandbox import SandboxSpec
+from agent.contract.errors import AirlockError, UpstreamError
+from agent.contract.sandbox import ProbeItem, ProbeReport, SandboxSpec
 from agent.sandbox.facts import owner_of, read_machine
 from agent.sandbox.policy import Folders, plan_for
+from agent.sandbox.probe import ProbeTargets, probe
 from agent.sandbox.protocol import encode_plan
 from agent.sandbox.session import Session
 
@@ -177,3 +178,19 @@ class ProcessBackend:
             session.close()
             raise
         return session
+
+    def probe(self, spec: SandboxSpec, targets: ProbeTargets) -> ProbeReport:
+        """Start a sandbox of this spec, ask it to do forbidden things, and end it.
+
+        A sandbox that cannot be started is reported as not ok, never raised: the run then refuses
+        shell-tier modes and says why.
+        """
+        try:
+            session = self.start(spec)
+        except AirlockError as exc:
+            item = ProbeItem("start a sandbox", held=False, detail=str(exc))
+            return ProbeReport(self.name, ok=False, loopback=False, items=(item,))
+        try:
+            return probe(session, spec.root, targets, backend=self.name)
+        finally:
+            session.close()

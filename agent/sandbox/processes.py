@@ -1,0 +1,98 @@
+"""Watching and ending the process tree below the stand-in helper. The C helper does the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+from agent.sandbox.protocol import KILLED_DISK, KILLED_MEMORY, KILLED_NOT, KILLED_PIDS
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def descendants(pid: int, depth: int = 0) -> Iterator[int]:
+    """Every descendant of a process; the kernel lists children per thread."""
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task") if depth < 256 else ():
+            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+                children = [int(c) for c in file.read().split()]
+            for child in children:
+                yield child
+                yield from descendants(child, depth + 1)
+
+
+def _strike(pids: list[int], number: signal.Signals) -> int:
+    struck = 0
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+            struck += 1
+    return struck
+
+
+def sweep(*, own_processes: bool) -> int:
+    """Kill whatever is left below this process and reap it; returns how many were still alive.
+
+    Args:
+        own_processes: this is PID 1 of a namespace, so one signal reaches all at once.
+    """
+    killed = 0
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass  # ended by themselves: not survivors
+    except ChildProcessError:
+        return 0  # no child at all, so no descendant
+    give_up = time.monotonic() + 5
+    while time.monotonic() < give_up:
+        if own_processes:
+            with suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        else:
+            # Stopping first: a bomb at its process limit gets no free slot to fork into.
+            before = -1
+            for _round in range(20):
+                stopped = _strike(list(descendants(os.getpid())), signal.SIGSTOP)
+                if stopped == before:
+                    break
+                before = stopped
+            _strike(list(descendants(os.getpid())), signal.SIGKILL)
+        try:
+            for _spin in range(200):
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    time.sleep(0.0002)
+                elif os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+                    killed += 1
+        except ChildProcessError:
+            return killed
+    return killed  # stuck in the kernel: it stays ours and is tried again
+
+
+def disk_free(root_fd: int) -> tuple[int, int]:
+    """Bytes free to users and size in bytes of the disk that holds the writable root."""
+    disk = os.fstatvfs(root_fd)
+    return disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
+
+
+def watch(caps: dict[str, int], root_fd: int, free_before: int) -> int:
+    """Why the running command must be killed, or `KILLED_NOT`. Caps as in the plan; 0 is no cap."""
+    processes = resident = 0
+    for pid in descendants(os.getpid()):
+        processes += 1
+        with suppress(OSError, ValueError):
+            with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+                fields = file.read().split()
+            resident += (int(fields[1]) - int(fields[2])) * _PAGE
+    if caps["memory"] and resident > caps["memory"]:
+        return KILLED_MEMORY
+    if caps["pids"] and processes > caps["pids"]:
+        return KILLED_PIDS
+    left, size = disk_free(root_fd)
+    if caps["reserve"] and left < min(caps["reserve"], size // 20) and left < free_before:
+        return KILLED_DISK
+    if caps["growth"] and free_before - left > caps["growth"]:
+        return KILLED_DISK
+    return KILLED_NOT
