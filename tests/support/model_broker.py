@@ -6,7 +6,7 @@ import http.client
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from agent.kernel.channel import CallFailed, Frame
 
@@ -41,7 +41,7 @@ class LoopbackBroker:
             yield Frame(header, json.dumps({"status": 403, "error": error}).encode())
             return
         headers = {**fields["headers"], "x-api-key": self.key, "authorization": f"Bearer {self.key}"}
-        path = fields["path"] + (f"?{fields['query']}" if fields.get("query") else "")
+        path = fields["path"] + ("?" + urlencode(fields["query"]) if fields.get("query") else "")
         try:
             answer = self._send(connection, fields["method"], path, payload, headers)
         except (OSError, http.client.HTTPException) as exc:

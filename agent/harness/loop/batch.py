@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 from agent.harness.loop.errors import BlockedError
 from agent.harness.loop.ports import HooksPort
-from agent.harness.loop.watch import AuthGate, Job
+from agent.harness.loop.watch import AuthGate, Job, Watch
 from agent.harness.loop.words import (
     CallResult,
-    CancelToken,
     Limits,
     LoopTool,
     StopReason,
@@ -66,11 +65,9 @@ class Batch:
     box: Toolbox
     hooks: HooksPort
     gate: AuthGate
+    watch: Watch
     limits: Limits
-    clock: Callable[[], float]
-    deadline: float | None
-    cancel: CancelToken
-    log: Callable[..., None]
+    log: Callable[..., None] = lambda *_, **__: None
 
     def answer(self, calls: Sequence[ToolCall], room: int | None) -> tuple[tuple[CallResult, ...], Halt | None]:
         """Answer `calls`, of which at most `room` may run; the second value says that the run must end."""
@@ -105,8 +102,8 @@ class Batch:
         return None
 
     def _denials(self, calls: Sequence[ToolCall]) -> Iterator[tuple[ToolCall, str]]:
-        job = Job(lambda: [self.hooks.before_call(call) for call in calls], self.clock)
-        if not job.wait(self.deadline, self.cancel) or job.error is not None:
+        job = Job(lambda: [self.hooks.before_call(call) for call in calls], self.watch.clock)
+        if not job.wait(self.watch.deadline, self.watch.cancel) or job.error is not None:
             reasons: list[str | None] = ["the check before the call failed"] * len(calls)
         else:
             reasons = job.value
@@ -116,7 +113,7 @@ class Batch:
 
     def _run(self, calls: Sequence[ToolCall], results: dict[str, CallResult]) -> Halt | None:
         for group in self._groups(calls):
-            if self.cancel.cancelled:
+            if self.watch.cancel.cancelled:
                 return StopReason.CANCELLED, "The run was cancelled."
             jobs = [(call, self._start(call)) for call in group]
             halts = [self._collect(call, job, results) for call, job in jobs]
@@ -140,16 +137,16 @@ class Batch:
 
     def _start(self, call: ToolCall) -> Job:
         run, arguments = self.box.by_name[call.name].run, dict(call.arguments or {})
-        return Job(lambda: self.gate.call(lambda: run(arguments)), self.clock)
+        return Job(lambda: self.gate.call(lambda: run(arguments)), self.watch.clock)
 
     def _collect(self, call: ToolCall, job: Job, results: dict[str, CallResult]) -> Halt | None:
         cap = self.limits.tool_timeout_s
-        ends = [end for end in (self.deadline, cap and job.started + cap) if end is not None]
+        ends = [end for end in (self.watch.deadline, cap and job.started + cap) if end is not None]
         halt: Halt | None = None
-        if not job.wait(min(ends, default=None), self.cancel):
-            if self.cancel.cancelled:
+        if not job.wait(min(ends, default=None), self.watch.cancel):
+            if self.watch.cancel.cancelled:
                 text, halt = "Cancelled while running.", (StopReason.CANCELLED, "The run was cancelled.")
-            elif self.deadline is not None and self.clock() >= self.deadline:
+            elif self.watch.over:
                 text, halt = "Stopped: the run's time is up.", (StopReason.TIMEOUT, "The run's time is up.")
             else:
                 text = f"{call.name} did not come back within {cap:g} s and was left behind."

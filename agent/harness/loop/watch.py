@@ -40,6 +40,51 @@ class Job:
         return True
 
 
+class Ended(Exception):
+    """The clock ran out or the run was cancelled.
+
+    Attributes:
+        cancelled: which of the two.
+    """
+
+    def __init__(self, *, cancelled: bool) -> None:
+        super().__init__("The run was cancelled." if cancelled else "The run's time is up.")
+        self.cancelled = cancelled
+
+
+class Watch:
+    """The clock and the cancel token of one run."""
+
+    def __init__(self, clock: Callable[[], float], timeout_s: float | None, cancel: CancelToken) -> None:
+        self.clock, self.cancel = clock, cancel
+        self.deadline = None if timeout_s is None else clock() + timeout_s
+
+    @property
+    def over(self) -> bool:
+        """The time is up."""
+        return self.deadline is not None and self.clock() >= self.deadline
+
+    def left(self) -> float | None:
+        """Seconds left, or None without a limit."""
+        return None if self.deadline is None else max(0.0, self.deadline - self.clock())
+
+    def check(self) -> None:
+        """Raises Ended when the run must not go on."""
+        if self.cancel.cancelled or self.over:
+            raise Ended(cancelled=self.cancel.cancelled)
+
+    def foreign(self, work: Callable[[], Any]) -> Job:
+        """Run foreign code to its end.
+
+        Raises:
+            Ended: it did not come back in time.
+        """
+        job = Job(work, self.clock)
+        if not job.wait(self.deadline, self.cancel):
+            raise Ended(cancelled=self.cancel.cancelled)
+        return job
+
+
 class AuthGate:
     """At most one recovery of a credential in a run, shared by calls that fail at the same time (C7)."""
 
