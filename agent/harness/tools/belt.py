@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.contract.errors import Refusal, ToolInputError, ToolPermissionError, UpstreamError, UserError
-from agent.contract.framing import clip, escape, frame
+from agent.contract.framing import clip, escape, frame, show_invisible
 from agent.contract.modes import TOOL_TIERS, Tier
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.loop.errors import BlockedError
@@ -133,19 +133,17 @@ def _run(tool: AgentTool, check: ArgumentCheck, arguments: Mapping[str, Any], co
 
 
 def _call_failed(exc: CallFailed) -> ToolResult:
-    """Words of an outside service are framed; those of our own rules are not."""
+    """A message may quote a hook's output or a service's answer, so it is framed; `tool_input` and `limit` are ours."""
     text = clip(escape(str(exc)), OUTPUT_CAP)
     if exc.code in ("tool_input", "limit"):
         return ToolResult(text, is_error=True)
-    if exc.code == "upstream":
-        return ToolResult(f"An outside service failed.\n{frame(text)}", is_error=True)
-    return ToolResult(f"Refused ({escape(exc.code)}): {text}", is_error=True)
+    head = "An outside service failed." if exc.code == "upstream" else f"Refused ({escape(exc.code)})."
+    return ToolResult(f"{head}\n{frame(text)}", is_error=True)
 
 
 def _result(output: ToolOutput) -> ToolResult:
     text = output.text if output.text.strip() else "(no output)"
     note = output.note if isinstance(output, NotedOutput) else ""
-    body = clip(escape(text), OUTPUT_CAP)
-    if output.untrusted:
-        body = frame(body)
-    return ToolResult(f"{body}\n{note}" if note else body, is_error=output.is_error)
+    # untrusted text is escaped before it is cut: a part of a text without marks holds none
+    body = frame(clip(escape(text), OUTPUT_CAP)) if output.untrusted else clip(show_invisible(text), OUTPUT_CAP)
+    return ToolResult(f"{body}\n{escape(note)}" if note else body, is_error=output.is_error)

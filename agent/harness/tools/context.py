@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.contract.facts import RunFacts
+from agent.contract.framing import escape
 from agent.contract.tool import ToolOutput
 
 if TYPE_CHECKING:
@@ -65,3 +66,8 @@ class NotedOutput(ToolOutput):
     """
 
     note: str = ""
+
+
+def own_words(text: str, *, is_error: bool = False) -> ToolOutput:
+    """An output in words of ours, which may quote what the model itself wrote: stands outside any frame."""
+    return ToolOutput(escape(text), is_error=is_error, untrusted=False)
