@@ -84,7 +84,7 @@ def github_connection(run: RunParameters, *, check: bool = False) -> Connection:
         base=base,
         routes=routes,
         attach=(Attach("authorization", "github-token", prefix="Bearer "),),
-        fixed=(("x-github-api-version", API_VERSION), ("user-agent", USER_AGENT)),
+        fixed=(("x-github-api-version", API_VERSION), ("user-agent", USER_AGENT), ("accept-encoding", "gzip")),
         caller_headers={"accept": frozenset(data["accept"])},
         never=never,
         redirects=redirects,
