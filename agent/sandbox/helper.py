@@ -152,7 +152,8 @@ class _Helper:
         prctl.become_subreaper()
 
     def _confine(self, folder: str, parent: int) -> None:
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # the interpreter ignores both, and exec keeps that
+            signal.signal(ignored, signal.SIG_DFL)
         os.setsid()
         for number, most in self._orders.many["limit"]:
             hard = resource.getrlimit(int(number))[1]

@@ -13,13 +13,20 @@ from agent.sandbox.protocol import KILLED_DISK, KILLED_MEMORY, KILLED_NOT, KILLE
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
+def _read(path: str) -> bytes:
+    """A file of /proc. No text mode: its codec would be imported from files that are out of sight."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(fd, 1 << 16)
+    finally:
+        os.close(fd)
+
+
 def descendants(pid: int, depth: int = 0) -> Iterator[int]:
     """Every descendant of a process; the kernel lists children per thread."""
     with suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task") if depth < 256 else ():
-            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
-                children = [int(c) for c in file.read().split()]
-            for child in children:
+            for child in map(int, _read(f"/proc/{pid}/task/{task}/children").split()):
                 yield child
                 yield from descendants(child, depth + 1)
 
@@ -83,8 +90,7 @@ def watch(caps: dict[str, int], root_fd: int, free_before: int) -> int:
     for pid in descendants(os.getpid()):
         processes += 1
         with suppress(OSError, ValueError):
-            with open(f"/proc/{pid}/statm", encoding="ascii") as file:
-                fields = file.read().split()
+            fields = _read(f"/proc/{pid}/statm").split()
             resident += (int(fields[1]) - int(fields[2])) * _PAGE
     if caps["memory"] and resident > caps["memory"]:
         return KILLED_MEMORY

@@ -233,7 +233,7 @@ if check == "ids":
     except PermissionError: print("stuck")
 if check == "threads":
     import threading
-    threading.Thread(target=sys.stdin.read, daemon=True).start()
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
     try: landlock.restrict_files(read=["/"])
     except prctl.ConfinementError as exc: print(exc)
 if check == "fds":
