@@ -10,23 +10,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any, Protocol
 
 from agent.broker.policy.words import RuleMatch, Verdict, WireRequest
+from agent.broker.redact.redactor import Redactor
 from agent.contract.modes import Tier
-
-
-class Redactor(Protocol):
-    """The part of `agent.broker.redact.Redactor` that egress needs."""
-
-    @property
-    def reach(self) -> int: ...
-
-    def known_bytes(self, data: bytes) -> bytes: ...
-
-    def holds_known(self, data: bytes) -> str | None: ...
-
-    def value(self, data: Any) -> Any: ...
 
 
 class OutgoingText:

@@ -1,0 +1,185 @@
+"""From one allowed request to one answer: pace, rate limits, faulty servers, declared redirects."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import quote, urlencode, urlsplit
+
+from agent.broker.egress.answers import capped
+from agent.broker.egress.limits import ATTEMPTS, SERVER_FAULT_S, WRITE_PAUSE_S, rate_limit_wait
+from agent.broker.egress.redirects import STATUSES, Blocked, Elsewhere, follow
+from agent.broker.egress.transport import Exchange, Transport
+from agent.broker.policy.builtin import GITHUB
+from agent.broker.policy.decide import Policy
+from agent.broker.policy.words import Authority, WireRequest
+
+ERROR_CAP = 1 << 20  # bytes read of an answer that is an error
+MARGIN_S = 5.0  # a wait that ends this near to the run's end is not worth it
+
+
+class Record(Protocol):
+    """Writes one transcript event."""
+
+    def __call__(self, type: str, /, **data: Any) -> None: ...
+
+
+class Clock(Protocol):
+    """What tests replace."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    def monotonic(self) -> float: ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class RealClock:
+    """The machine's."""
+
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+    sleep = staticmethod(time.sleep)
+
+
+@dataclass(frozen=True)
+class Sending:
+    """One allowed request on its way.
+
+    Attributes:
+        number: for the record.
+        headers: complete, the secret among them; so it has no representation.
+        timeout_s: the caller's own patience, or None.
+    """
+
+    number: int
+    connection: str
+    authority: Authority
+    wire: WireRequest
+    headers: Mapping[str, str]
+    timeout_s: float | None
+
+    def __repr__(self) -> str:
+        return f"Sending({self.number}, {self.connection!r}, {self.wire.method!r})"
+
+
+class Attempts:
+    """Sends until there is an answer that waiting would not change. Safe for several threads."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        transport: Transport,
+        *,
+        record: Record,
+        remaining_s: Callable[[], float],
+        clock: Clock,
+        write_pause_s: float = WRITE_PAUSE_S,
+    ) -> None:
+        self._policy = policy
+        self._transport = transport
+        self._record = record
+        self._remaining_s = remaining_s
+        self._clock = clock
+        self._write_pause_s = write_pause_s
+        self._write_lock = threading.Lock()
+        self._last_write: float | None = None
+
+    def answer(self, sending: Sending) -> Exchange | Blocked:
+        """The answer, or why its redirect was not followed.
+
+        Raises:
+            UpstreamError: no answer.
+        """
+        if sending.connection != GITHUB:
+            return self._follow(sending)  # a model's retries are its client's: it knows what may be repeated
+        waited = 0.0
+        for attempt in range(ATTEMPTS):
+            if sending.wire.method != "GET":
+                self._pace()
+            answer = self._follow(sending)
+            if isinstance(answer, Blocked):
+                return answer
+            wait, answer = self._wait(sending.wire.method, answer, attempt)
+            patience = min(self._remaining_s() - MARGIN_S, (sending.timeout_s or float("inf")) - waited)
+            if wait is None or wait > patience or attempt == ATTEMPTS - 1:
+                break
+            answer.close()
+            waited += wait
+            self._record("egress.wait", n=sending.number, status=answer.status, seconds=round(wait, 1))
+            self._clock.sleep(wait)
+        return answer
+
+    def _wait(self, method: str, answer: Exchange, attempt: int) -> tuple[float | None, Exchange]:
+        """How long to wait before asking again, or None where that would change nothing."""
+        if answer.status in (403, 429):
+            read = _read(answer)
+            return rate_limit_wait(read.status, read.headers, read.body, self._clock.now()), read
+        if answer.status >= 500 and method == "GET" and attempt < len(SERVER_FAULT_S):
+            return SERVER_FAULT_S[attempt], answer
+        return None, answer
+
+    def _follow(self, sending: Sending) -> Exchange | Blocked:
+        """Send once, and follow the redirects that are declared."""
+        wire, connection = sending.wire, self._policy.connection(sending.connection)
+        url, headers, hops = address(wire), sending.headers, 0
+        while True:
+            timeout = min(wire.timeout_s, sending.timeout_s or wire.timeout_s, max(1.0, self._remaining_s()))
+            answer = self._transport.send(wire.method, url, headers, wire.body, timeout)
+            location = answer.headers.get("location")
+            if answer.status not in STATUSES or location is None:
+                return answer
+            answer.close()
+            target = follow(wire, connection, url, location, hops)
+            hops += 1
+            if isinstance(target, Blocked):
+                return target
+            if isinstance(target, Elsewhere):
+                # No Authorization: the address is signed, and the host is not the API's.
+                url, headers = target.url, {"user-agent": sending.headers.get("user-agent", "")}
+                self._record("egress.redirect", n=sending.number, to=urlsplit(url).netloc)
+                continue
+            verdict = self._policy.check(target, sending.authority)
+            if verdict.wire is None:
+                return Blocked(f"a redirect that the policy does not allow ({verdict.code})")
+            url, headers = address(verdict.wire), sending.headers
+            self._record("egress.redirect", n=sending.number, to=target.path)
+
+    def _pace(self) -> None:
+        with self._write_lock:
+            if self._last_write is not None:
+                pause = self._last_write + self._write_pause_s - self._clock.monotonic()
+                if pause > 0:
+                    self._clock.sleep(pause)
+            self._last_write = self._clock.monotonic()
+
+
+@dataclass
+class _Read:
+    """An answer that was read because its text decides whether to wait."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def chunks(self) -> Iterator[bytes]:
+        yield self.body
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _read(answer: Exchange) -> _Read:
+    try:
+        return _Read(answer.status, answer.headers, b"".join(capped(answer.chunks(), ERROR_CAP)))
+    finally:
+        answer.close()
+
+
+def address(wire: WireRequest) -> str:
+    """The complete address of a request."""
+    return wire.url + ("?" + urlencode(wire.query, quote_via=quote, safe="") if wire.query else "")
