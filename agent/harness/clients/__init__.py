@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.harness.clients.compaction import Compactor
 from agent.harness.clients.model import ModelClient, Retry
 
-__all__ = ["ModelClient", "Retry"]
+__all__ = ["Compactor", "ModelClient", "Retry"]

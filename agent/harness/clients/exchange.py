@@ -12,12 +12,13 @@ from typing import Any
 from agent.harness.clients.faults import Fault, FaultKind, ProviderError, from_status, refused
 from agent.harness.clients.sse import SseParser
 from agent.harness.clients.wire import Assembler, Wire, estimated, mapping, string
-from agent.harness.loop import CancelToken, LlmError, LlmReply, Usage
+from agent.harness.loop import BudgetError, CancelToken, LlmError, LlmReply, Usage
 from agent.harness.ports import BrokerPort
 from agent.kernel.channel import CallFailed, ChannelError, Frame
 
 _SLICE_S = 0.1  # how long a cancel may go unnoticed while the provider is silent
 _ANSWER_CAP = 64 << 20
+_LINGER_S = 3.0  # after the provider has said that the turn is complete: usage may follow, the end may not
 
 
 class Exchange:
@@ -34,6 +35,7 @@ class Exchange:
         self.wasted = Usage()
         self._broker, self._wire, self._cancel, self._clock, self._now = broker, wire, cancel, clock, now
         self._sent_bytes = 0
+        self._idle_s = 0.0
 
     def run(
         self, connection: str, path: str, query: Any, body: bytes, idle_s: float, deadline: float | None
@@ -42,14 +44,15 @@ class Exchange:
 
         Raises:
             ProviderError: anything the provider or the way to it did wrong, a cut stream included.
+            BudgetError: the broker's own count says that a limit is reached.
             LlmError: the broker is gone.
         """
-        self._sent_bytes = len(body)
+        self._sent_bytes, self._idle_s = len(body), idle_s
         headers = {"content-type": "application/json", "accept": "text/event-stream", **self._wire.headers}
         fields: dict[str, Any] = {"connection": connection, "method": "POST", "path": path, "headers": headers}
         if query:
             fields["query"] = query
-        frames = self._frames(fields, body, idle_s, deadline)
+        frames = self._frames(fields, body, deadline)
         first = next(frames)
         header = first.header
         status = header.get("status")
@@ -70,6 +73,8 @@ class Exchange:
             self._feed(parser, assembler, first.payload)
             for frame in frames:
                 self._feed(parser, assembler, frame.payload)
+                if assembler.finished:
+                    self._idle_s = min(self._idle_s, _LINGER_S)
             self._feed(parser, assembler, b"\n\n")  # an event that ended with the stream
         except ProviderError:
             if not assembler.finished:
@@ -108,7 +113,7 @@ class Exchange:
                 output_tokens=max(reply.usage.output_tokens, guess.output_tokens),
             )
 
-    def _frames(self, fields: Mapping[str, Any], body: bytes, idle_s: float, deadline: float | None) -> Iterator[Frame]:
+    def _frames(self, fields: Mapping[str, Any], body: bytes, deadline: float | None) -> Iterator[Frame]:
         """Frames as they come; a thread of its own reads them, so that silence can be timed."""
         arrived: queue.SimpleQueue[Frame | BaseException | None] = queue.SimpleQueue()
 
@@ -122,10 +127,9 @@ class Exchange:
 
         threading.Thread(target=pump, name="model-stream", daemon=True).start()
         total = 0
-        while (item := self._next(arrived, idle_s, deadline)) is not None:
+        while (item := self._next(arrived, deadline)) is not None:
             if isinstance(item, CallFailed):
-                kind = FaultKind.RETRY if item.code == "upstream" else FaultKind.PERMANENT
-                raise ProviderError(Fault(kind, f"The request to the model failed: {item.code}: {item}"))
+                raise self._failed(item)
             if isinstance(item, BaseException):
                 raise LlmError(f"The broker is gone: {item}")
             total += len(item.payload)
@@ -133,8 +137,16 @@ class Exchange:
                 raise ProviderError(Fault(FaultKind.PERMANENT, "The model's answer is over 64 MiB."))
             yield item
 
+    @staticmethod
+    def _failed(error: CallFailed) -> Exception:
+        if error.code == "limit":
+            return BudgetError(str(error))
+        if error.code == "upstream":
+            return ProviderError(Fault(FaultKind.RETRY, f"The way to the model's provider failed: {error}"))
+        return ProviderError(refused(error.code, str(error)))
+
     def _next(
-        self, arrived: queue.SimpleQueue[Frame | BaseException | None], idle_s: float, deadline: float | None
+        self, arrived: queue.SimpleQueue[Frame | BaseException | None], deadline: float | None
     ) -> Frame | BaseException | None:
         silent_from = self._clock()
         while True:
@@ -144,8 +156,8 @@ class Exchange:
                 now = self._clock()
             if self._cancel.cancelled or (deadline is not None and now >= deadline):
                 raise ProviderError(Fault(FaultKind.RETRY, "The run ended while the model was answering."))
-            if now - silent_from >= idle_s:
-                raise ProviderError(Fault(FaultKind.RETRY, f"The model's provider was silent for {idle_s:g} s."))
+            if now - silent_from >= self._idle_s:
+                raise ProviderError(Fault(FaultKind.RETRY, f"The model's provider was silent for {self._idle_s:g} s."))
 
 
 def _object(text: bytes) -> Mapping[str, Any]:
