@@ -11,7 +11,10 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate
 
 TAG = "untrusted-content"
 
@@ -47,87 +50,135 @@ def _fold_char(char: str) -> str:
     return "".join(parts)
 
 
-class _FoldTable(dict[int, str]):
-    """Code point to folded text, filled as characters are met. Bounded: a hostile text may hold every one."""
+class _FoldTable(dict[int, str | None]):
+    """Code point to folded text, None for nothing. Filled as characters are met, and bounded: a hostile text may
+    hold every one."""
 
-    def __missing__(self, code: int) -> str:
+    def __missing__(self, code: int) -> str | None:
         if len(self) > 8192:
             self.clear()
-        folded = self[code] = _fold_char(chr(code))
+        folded = self[code] = _fold_char(chr(code)) or None
         return folded
 
 
 _FOLDS = _FoldTable()
+_ASCII_FOLDS = bytes(ord(_fold_char(chr(code)) or "\0") for code in range(128)) + bytes(128)
+_ASCII_DROPPED = bytes(code for code in range(128) if not _fold_char(chr(code)))
 
 
 def fold(text: str) -> str:
     """Reduce to what a lenient reader sees: letters and signs without case, space, hyphen or disguise."""
+    if text.isascii():
+        return text.encode().translate(_ASCII_FOLDS, _ASCII_DROPPED).decode()
     return text.translate(_FOLDS)
 
 
 # Ways to write a character that some decoder undoes. `&amp;lt;`, `%253C` and `\\u003c` are undone in two steps.
 _ENCODED = re.compile(
-    r"&(?:amp;|#0{0,9}38;|#x0{0,9}26;){0,8}+(?:#0{0,9}(?P<dec>\d{1,7})|#x0{0,9}(?P<hex>[0-9a-f]{1,6})|(?P<name>[a-z][a-z0-9]{1,31}));?"
-    r"|%(?:25){0,8}+(?P<pct>[0-7][0-9a-f])"
-    r"|(?:\\|&#92;){1,9}+(?:u\{?0{0,4}(?P<uni>[0-9a-f]{2,6})\}?|x\{?0{0,4}(?P<byte>[0-9a-f]{2,6})\}?|0{0,2}(?P<oct>[01]?[0-7]{2}))"
-    r"|=(?P<qp>3[CE]|2F)",
+    r"&(?:amp;|#0{0,9}38;|#x0{0,9}26;){0,8}+(?:#0{0,9}\d{1,7}|#x0{0,9}[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});?"
+    r"|%(?:25){0,8}+[0-7][0-9a-f]"
+    r"|\\(?:\\{0,8}+)(?:u\{?0{0,4}[0-9a-f]{2,6}\}?|x\{?0{0,4}[0-9a-f]{2,6}\}?|0{0,2}[01]?[0-7]{2})"
+    r"|=(?:3[CE]|2F)",
     re.IGNORECASE,
 )
+_DIGITS = re.compile(r"(?:\\0{0,2}|[ux]\{?|%(?:25)*|=)0*([0-9a-f]{1,7})\}?\Z", re.IGNORECASE)
+_LEVELS = 8  # encodings within encodings that are undone; chains of `&amp;` and backslashes count as one
 _MARK = re.compile(r"<[^a-z0-9<>]{0,8}(?:[a-z0-9]{1,12}:)?[^a-z0-9<>]{0,8}untrusted[^a-z0-9<>]{0,4}content")
-_MAYBE_ENCODED = re.compile(r"[&%\\=]")
+_STRANGE = re.compile("[^\x00-\x7fぁ-ゖァ-ヺ一-\u9ffc가-힣]")
+_BLOCK = 512  # characters folded together; a place inside is only looked for where a mark was found
 
 
-def _decoded(match: re.Match[str]) -> str:
-    group = match.lastgroup
-    digits = match[group] if group else ""
-    if group == "name":
-        found = html.unescape(f"&{digits};")
-        return "" if found.startswith("&") else found
+@lru_cache(maxsize=4096)
+def _decoded(token: str) -> str:
+    """The character that an encoded form stands for; the form itself when it stands for none."""
+    if token[0] == "&":
+        last = token.rstrip(";").rpartition(";")[2].lstrip("&")
+        found = html.unescape(f"&{last};")
+        return token if found == f"&{last};" else found
+    match = _DIGITS.search(token)
+    if match is None:
+        return token
+    octal = token[0] == "\\" and "u" not in token.lower() and "x" not in token.lower()
     try:
-        return chr(int(digits, {"dec": 10, "oct": 8}.get(group or "", 16)))
+        return chr(int(match[1], 8 if octal else 16))
     except (ValueError, OverflowError):
-        return ""
+        return token
 
 
-def _pieces(text: str) -> Iterator[tuple[int, str]]:
-    """The text in pieces with their starts; an encoded character is one piece, decoded."""
-    last = 0
-    for match in _ENCODED.finditer(text):
-        char = _decoded(match)
-        if not char:
-            continue
-        if match.start() > last:
-            yield last, text[last : match.start()]
-        yield match.start(), char
-        last = match.end()
-    if last < len(text):
-        yield last, text[last:]
+def _decode_all(text: str) -> str:
+    return _ENCODED.sub(lambda match: _decoded(match[0]), text)
+
+
+def _strange(text: str) -> set[str]:
+    """The characters of a text that may be invisible or look like another: not ASCII, kana, Han or Hangul."""
+    return set() if text.isascii() else set(_STRANGE.findall(text))
+
+
+def _holds_word(text: str) -> bool:
+    """The folded text holds the tag's first word. As `in fold(text)`, and faster where other scripts abound."""
+    disguised = (
+        [c for c in set(text) if c > "\x7f" and ((_FOLDS[ord(c)] or "<") < "\x7f")] if not text.isascii() else []
+    )
+    if len(disguised) > 32:
+        return "untrusted" in fold(text)
+    for char in disguised:
+        text = text.replace(char, _FOLDS[ord(char)] or "")
+    return b"untrusted" in text.encode("ascii", "replace").translate(_ASCII_FOLDS, _ASCII_DROPPED)
 
 
 def _may_hold_mark(text: str) -> bool:
-    """Cheap and never wrongly False: the folded text, or the folded decoded text, holds the tag's first word."""
-    if "untrusted" in fold(text):
-        return True
-    if not _MAYBE_ENCODED.search(text):
-        return False
-    return "untrusted" in fold("".join(piece for _, piece in _pieces(text)))
+    """Cheap and never wrongly False: as written or decoded, the text folds to something with the tag's first word."""
+    for _ in range(_LEVELS):
+        if _holds_word(text):
+            return True
+        before, text = text, _decode_all(text)
+        if text == before:
+            return False
+    return _holds_word(text)
 
 
 def _mark_starts(text: str) -> list[int]:
     """Where the opening sign of something that reads as the tag stands, in ascending order."""
     starts: set[int] = set()
-    for pieces in ([(0, text)], list(_pieces(text))):
-        flat: list[str] = []
-        where: list[int] = []
-        for start, piece in pieces:
-            whole = len(piece) == 1 and text[start : start + 1] != piece
-            for i, char in enumerate(piece):
-                folded = _FOLDS[ord(char)]
-                if folded:
-                    flat.append(folded)
-                    where.extend([start if whole else start + i] * len(folded))
-        starts.update(where[m.start()] for m in _MARK.finditer("".join(flat)))
+    places: Sequence[int] = range(len(text))  # of each character, where it stands in the text as written
+    for _ in range(_LEVELS):
+        starts.update(places[at] for at in _folded_marks(text))
+        before = text
+        text, places = _decode_once(text, places)
+        if text == before:
+            break
     return sorted(starts)
+
+
+def _decode_once(text: str, places: Sequence[int]) -> tuple[str, list[int]]:
+    """Decode one level; each character of a decoded form comes from where the form began."""
+    parts: list[str] = []
+    moved: list[int] = []
+    last = 0
+    for match in _ENCODED.finditer(text):
+        char = _decoded(match[0])
+        parts += (text[last : match.start()], char)
+        moved.extend(places[last : match.start()])
+        moved.extend([places[match.start()]] * len(char))
+        last = match.end()
+    parts.append(text[last:])
+    moved.extend(places[last:])
+    return "".join(parts), moved
+
+
+def _folded_marks(text: str) -> Iterator[int]:
+    """Where in the text, unfolded, each mark's opening sign stands."""
+    blocks = [text[i : i + _BLOCK] for i in range(0, len(text), _BLOCK)]
+    folded = [fold(block) for block in blocks]
+    begins = [0, *accumulate(map(len, folded))]
+    known = -1
+    inside: list[int] = []
+    for match in _MARK.finditer("".join(folded)):
+        number = bisect_right(begins, match.start()) - 1
+        if number != known:
+            known = number
+            inside = [i for i, char in enumerate(blocks[number]) for _ in _FOLDS[ord(char)] or ""]
+        yield number * _BLOCK + inside[match.start() - begins[number]]
 
 
 def escape_marks(text: str) -> str:
@@ -184,7 +235,8 @@ def show_invisible(text: str) -> str:
     """Replace invisible characters by visible code points such as `[U+200B]`; real emoji stay whole."""
     if text.isascii():
         return _CONTROLS.sub(lambda m: _shown(m[0]), text) if _CONTROLS.search(text) else text
-    unseen = {char for char in set(text) if _invisible(char)}
+    unseen = {char for char in _strange(text) if _invisible(char)}
+    unseen.update(_CONTROLS.findall(text))
     if not unseen:
         return text
     if not unseen.intersection("\u200d\ufe0f"):
