@@ -84,7 +84,6 @@ _ENCODED = re.compile(
 _DIGITS = re.compile(r"(?:\\0{0,2}|[ux]\{?|%(?:25)*|=)0*([0-9a-f]{1,7})\}?\Z", re.IGNORECASE)
 _LEVELS = 8  # encodings within encodings that are undone; chains of `&amp;` and backslashes count as one
 _MARK = re.compile(r"<[^a-z0-9<>]{0,8}(?:[a-z0-9]{1,12}:)?[^a-z0-9<>]{0,8}untrusted[^a-z0-9<>]{0,4}content")
-_STRANGE = re.compile("[^\x00-\x7fぁ-ゖァ-ヺ一-\u9ffc가-힣]")
 _BLOCK = 512  # characters folded together; a place inside is only looked for where a mark was found
 
 
@@ -109,9 +108,14 @@ def _decode_all(text: str) -> str:
     return _ENCODED.sub(lambda match: _decoded(match[0]), text)
 
 
+@lru_cache(maxsize=1)
+def _strange_class() -> re.Pattern[str]:
+    return re.compile("[^\x00-\x7fぁ-ゖァ-ヺ一-\u9ffc가-힣]")  # 5 ms to compile: only when a text needs it
+
+
 def _strange(text: str) -> set[str]:
     """The characters of a text that may be invisible or look like another: not ASCII, kana, Han or Hangul."""
-    return set() if text.isascii() else set(_STRANGE.findall(text))
+    return set() if text.isascii() else set(_strange_class().findall(text))
 
 
 def _holds_word(text: str) -> bool:

@@ -142,8 +142,8 @@ def test_invisible_characters_are_shown() -> None:
 
 _EVIL = st.sampled_from(
     [*CLOSING[:-2], "<", "</", "untrusted", "-", "content", ">", "&lt;", "&#60", ";", "\\u003c", "%3C", "%", "25", "&",
-     "amp;", "lt;", "\u200b", "\u0338", "\ufe0f", "\u200d", "👨", "u", "ｕ", "\n", " ", "[U+003C]", "[U+", "003C]", "\\",
-     "\\\\", "x3c", "&#117;"]
+     "amp;", "lt;", "\u200b", "\u0338", "\ufe0f", "\u200d", "👨", "u", "ｕ", "\n", " ", "[U+003C]", "[U+", "003C]",
+     "\\", "x3c", "&#117;"]
 )  # fmt: skip
 _TEXT = st.lists(st.one_of(_EVIL, st.text(max_size=5)), max_size=14).map("".join)
 
