@@ -170,6 +170,8 @@ def test_a_pull_request_from_or_into_the_wrong_branch_is_refused(head: str, base
     with pytest.raises(Refusal) as caught:
         check_pull(head, base, RULES)
     assert caught.value.code == code
+    with pytest.raises(Refusal, match="shows the commits already"):
+        check_pull("feature/x", "main", BranchRules("agent/", "main", "release", frozenset(), "feature/x"))
     check_pull("agent/x", "main", RULES)
     check_pull("agent/x", "release", RULES)
 
