@@ -158,19 +158,19 @@ def decide(
     restricted = lowest.ceiling is Ceiling.RESTRICTED
     return Gate(
         ceiling=lowest.ceiling,
-        mode=_mode(wished, lowest.ceiling, trigger),
+        mode=_mode(wished, lowest.ceiling),
         reason=lowest.reason,
         facts=tuple(facts),
         ignored=restricted and outsiders != "restricted",
     )
 
 
-def _mode(wished: Mode, ceiling: Ceiling, trigger: Trigger) -> str:
+def _mode(wished: Mode, ceiling: Ceiling) -> str:
     if ceiling is Ceiling.RESTRICTED:
         # A mode of configuration's own that reads alone is as weak; its playbook is a writer's words.
         return wished.name if wished.tiers <= get_mode("restricted").tiers else "restricted"
     if ceiling is Ceiling.REVIEW and not wished.tiers <= {Tier.READ, Tier.COMMENT}:
-        return "review" if trigger.is_pull_request or trigger.upstream else "plan"
+        return "review"  # only a pull request's code sets this ceiling
     return wished.name
 
 
