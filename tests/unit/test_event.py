@@ -332,6 +332,7 @@ def test_any_mutation_of_a_payload_gives_a_trigger_a_skip_or_a_user_error(case: 
 def test_any_bytes_give_a_trigger_a_skip_or_a_user_error(name: str, data: bytes) -> None:
     """Bytes that are no payload at all are an error with a sentence."""
     try:
-        read_event(name, data, IDENTITY)
-    except UserError as exc:
-        assert str(exc).endswith(".")
+        found = read_event(name, data, IDENTITY)
+    except UserError:
+        return
+    assert isinstance(found, Trigger | Skip)
