@@ -7,6 +7,7 @@ which closes the doors the earlier steps went through.
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections.abc import Iterable
 
@@ -37,6 +38,10 @@ __all__ = (
 )
 
 
+# Codecs are imported at first use, from files that the harness's uid or rules may then keep from it.
+_CODECS = ("ascii", "latin-1", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp1252")
+
+
 def confine_harness(workspace: str, uid: int, gid: int, extra_read: Iterable[str] = ()) -> tuple[str, ...]:
     """Confine this process, which must be single-threaded and have imported all it needs, as the harness.
 
@@ -56,6 +61,8 @@ def confine_harness(workspace: str, uid: int, gid: int, extra_read: Iterable[str
     """
     set_non_dumpable()
     no_core()
+    for codec in _CODECS:
+        codecs.lookup(codec)
     if os.geteuid() == 0:
         drop_to(uid, gid)
         set_non_dumpable()  # a change of uid resets the flag to a system-wide setting

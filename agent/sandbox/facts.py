@@ -50,10 +50,25 @@ def read_machine(uid: int, gid: int) -> Machine:
         gid=gid,
         user=user,
         user_tasks=_tasks_of(uid),
-        system=tuple((p, os.readlink(p) if os.path.islink(p) else None) for p in SYSTEM if os.path.exists(p)),
+        system=tuple((p, os.readlink(p) if os.path.islink(p) else None) for p in _system()),
         bash=os.path.exists("/bin/bash"),
         name_service=None if resolver.startswith("/etc/") else resolver,
     )
+
+
+def _system() -> list[str]:
+    """Folders of programs that exist. Of `/opt` only what root put there: a self-hosted runner often lies
+    in it, with its credentials and its job's files, and belongs to the user that commands run as."""
+    found = [path for path in SYSTEM if os.path.exists(path)]
+    try:
+        optional = sorted(os.scandir("/opt"), key=lambda entry: entry.name)
+    except OSError:
+        return found
+    for entry in optional:
+        runner = any(os.path.lexists(f"{entry.path}/{name}") for name in (".runner", ".credentials", "_work"))
+        if entry.is_dir(follow_symlinks=False) and entry.stat().st_uid == 0 and not runner:
+            found.append(entry.path)
+    return found
 
 
 def _tasks_of(uid: int) -> int:

@@ -12,7 +12,7 @@
  * What holds the commands (the plan says which paths and which filter; this file only carries it out):
  *   - another uid where the helper is root, no capability, no_new_privs, rlimits
  *   - a Landlock domain of their own, below the helper's: they can signal nothing outside it
- *   - a seccomp filter, built and tested on the Python side, installed as given
+ *   - a seccomp filter, built and tested on the Python side, put over helper and commands alike
  *   - level `root`: own mount, pid, network and ipc namespaces with a root folder that holds the plan's
  *     mounts alone; level `net`: an own network; level `bare`: neither
  * What keeps the helper beyond a command's reach: non-dumpable, its channel close-on-exec, exit status
@@ -331,6 +331,8 @@ static int set_up(void) {
     if (set_capabilities(keep)) return fail("drop capabilities");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return fail("no new privileges");
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) return fail("become subreaper");
+    /* Last, and once: commands inherit it. Installing costs a run over all call numbers. */
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0)) return fail("seccomp");
     return 0;
 }
 
@@ -567,7 +569,6 @@ static const char *confine(const char *folder, pid_t parent) {
     if (getppid() != parent) return errno = ESRCH, "parent";
     if (chdir(plan.root) || chdir(folder)) return "enter folder";
     if (syscall(446, ruleset, 0)) return "Landlock";
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0)) return "seccomp";
     return NULL;
 }
 

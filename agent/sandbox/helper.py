@@ -150,6 +150,7 @@ class _Helper:
         prctl.keep_capabilities((prctl.CAP_SETUID, prctl.CAP_SETGID, prctl.CAP_KILL) if root else ())
         prctl.no_new_privs()
         prctl.become_subreaper()
+        seccomp.install(self._program)  # last, and once: commands inherit it
 
     def _confine(self, folder: str, parent: int) -> None:
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # the interpreter ignores both, and exec keeps that
@@ -170,7 +171,6 @@ class _Helper:
             except OSError as exc:
                 raise prctl.ConfinementError(f"enter folder: {exc.strerror}") from exc
         landlock.enforce(self._ruleset)
-        seccomp.install(self._program)
 
     def _execute(self, folder: str, command: str) -> NoReturn:
         argv = [a for (a,) in self._orders.many["arg"]]

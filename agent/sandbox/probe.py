@@ -80,7 +80,7 @@ def _listeners() -> Iterator[_Listeners]:
     with tempfile.TemporaryDirectory(prefix="airlock-probe-") as folder:
         os.chmod(folder, 0o755)  # noqa: S103 - the uid must not be what stops the act
         canary, unix_path = f"{folder}/canary", f"{folder}/sock"
-        with open(canary, "w", encoding="ascii") as file:
+        with open(canary, "w", encoding="utf-8") as file:
             file.write("canary")
         os.chmod(canary, 0o666)  # noqa: S103
         tcp, udp = socket.socket(), socket.socket(type=socket.SOCK_DGRAM)
