@@ -4,3 +4,5 @@ Three zones (docs/architecture.md): `broker` decides and holds the secrets, `har
 holds none, `sandbox` runs repository code. Reading order: `entrypoint.py`, `agent/launch.py`,
 `agent/broker/run.py`, `agent/harness/loop/`, one tool in `agent/harness/tools/`, `agent/broker/policy/`.
 """
+
+__version__ = "0.1.0"

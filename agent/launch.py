@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.contract.outcomes import OUTCOMES, StopReason
-from agent.contract.sandbox import ExecRequest, SandboxSpec
+from agent.contract.sandbox import ExecRequest, ExecResult, SandboxSpec
 from agent.kernel.channel import Channel, ChannelError, Frame
 from agent.kernel.confine import no_core, set_non_dumpable
 
@@ -239,9 +239,9 @@ class _Sandboxes:
             if self._backend is None:
                 from agent.sandbox.process import ProcessBackend
 
-                self._backend = ProcessBackend(
-                    state_dir=str(self._launch.state / "sandbox"), uid=self._launch.uid, gid=self._launch.gid
-                )
+                folder = self._launch.state / "sandbox"
+                folder.mkdir(mode=0o711)
+                self._backend = ProcessBackend(base=str(folder), uid=self._launch.uid, gid=self._launch.gid)
             return self._backend
 
     def start(self, spec: SandboxSpec) -> int:
@@ -251,8 +251,9 @@ class _Sandboxes:
             self._sessions[self._count] = session
             return self._count
 
-    def run(self, number: int, request: ExecRequest) -> Any:
-        return self._sessions[number].exec(request)
+    def run(self, number: int, request: ExecRequest) -> ExecResult:
+        result: ExecResult = self._sessions[number].exec(request)
+        return result
 
     def stop(self, number: int) -> None:
         with self._lock:
@@ -266,11 +267,17 @@ class _Sandboxes:
                 self.stop(number)
 
     def probe(self, header: dict[str, Any]) -> dict[str, Any]:
-        report = self._ready().probe(
-            workspace=self._launch.workspace,
-            forbidden_paths=tuple(header.get("forbidden_paths", ())),
-            pids=(os.getpid(), self._launch.broker_pid),
+        """Try forbidden acts in a sandbox like the run's own, against our real processes and folders."""
+        from agent.sandbox.probe import ProbeTargets
+
+        launch = self._launch
+        forbidden = tuple(header.get("forbidden_paths", ()))
+        targets = ProbeTargets(
+            unreadable=forbidden,
+            unwritable=(*forbidden, str(launch.state), str(launch.results)),
+            pids=(os.getpid(), launch.broker_pid, launch.harness_pid),
         )
+        report = self._ready().probe(SandboxSpec.from_json(header["spec"]), targets)
         return dict(report.to_json())
 
 

@@ -54,9 +54,13 @@ class GateVerdict:
 
 
 class TreeWriter(Protocol):
-    """Writes a tree into an empty folder by plumbing, owned by the sandbox's user."""
+    """Writes trees by plumbing, owned by the sandbox's user; `agent.broker.git.checkouts` is one."""
 
-    def materialise(self, tree: str, directory: Path, uid: int, gid: int) -> None: ...
+    def check_out(self, tree: str, directory: Path, files: Mapping[str, bytes]) -> None:
+        """Write a tree into an empty folder, with `files` in place of its own."""
+
+    def swap_in(self, files: Mapping[str, bytes]) -> Callable[[], None]:
+        """Put `files` into the workspace; the result takes them out again."""
 
 
 class Lifecycle:
@@ -69,7 +73,6 @@ class Lifecycle:
         writer: TreeWriter,
         *,
         folder: Path,
-        owner: tuple[int, int],
         workspace: str,
         spec: Callable[[Purpose, str], SandboxSpec],
         remaining_s: Callable[[], float],
@@ -79,7 +82,6 @@ class Lifecycle:
         Args:
             hooks: by purpose; a missing one passes without running anything.
             folder: a folder of ours for the gates' checkouts, on the trusted side.
-            owner: uid and gid of the sandbox's user.
             spec: makes the sandbox's spec for a purpose and a root.
             remaining_s: seconds left of the run's wall clock.
             record: writes a transcript event.
@@ -88,7 +90,6 @@ class Lifecycle:
         self._sandboxes = sandboxes
         self._writer = writer
         self._folder = folder
-        self._owner = owner
         self._workspace = workspace
         self._spec = spec
         self._remaining_s = remaining_s
@@ -106,9 +107,12 @@ class Lifecycle:
         if hook is None:
             return None
         self._record("hook.start", purpose=str(Purpose.SETUP), command=hook.command)
-        self._overlay(Path(self._workspace), hook)
-        with self._sandboxes.start(self._spec(Purpose.SETUP, self._workspace)) as sandbox:
-            result = sandbox.run(self._request(hook))
+        put_back = self._writer.swap_in(hook.files)
+        try:
+            with self._sandboxes.start(self._spec(Purpose.SETUP, self._workspace)) as sandbox:
+                result = sandbox.run(self._request(hook))
+        finally:
+            put_back()
         self._record("hook.end", purpose=str(Purpose.SETUP), **_summary(result))
         return result
 
@@ -133,11 +137,10 @@ class Lifecycle:
         self._count += 1
         root = self._folder / f"{purpose}-{self._count}" / os.path.basename(self._workspace)
         root.mkdir(parents=True)
-        os.chown(root.parent, *self._owner)
+        root.parent.chmod(0o711)
         self._record("hook.start", purpose=str(purpose), command=hook.command, tree=tree)
         try:
-            self._writer.materialise(tree, root, *self._owner)
-            self._overlay(root, hook)
+            self._writer.check_out(tree, root, hook.files)
             with self._sandboxes.start(self._spec(purpose, str(root))) as sandbox:
                 result = sandbox.run(self._request(hook))
         finally:
@@ -149,14 +152,6 @@ class Lifecycle:
     def _request(self, hook: Hook) -> ExecRequest:
         seconds = max(1.0, min(GATE_TIMEOUT_S, self._remaining_s()))
         return ExecRequest(hook.command, timeout_s=seconds, output_cap=OUTPUT_CAP)
-
-    def _overlay(self, root: Path, hook: Hook) -> None:
-        """Put the base branch's version of the hook's files in place, whatever the tree says of them."""
-        from agent.kernel.beneath import Beneath
-
-        with Beneath(str(root)) as files:
-            for path, data in hook.files.items():
-                files.replace(path, data, mode=0o755, owner=self._owner)
 
 
 def ended(result: ExecResult) -> str:

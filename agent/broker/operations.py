@@ -20,7 +20,7 @@ from agent.contract.modes import Tier
 from agent.contract.neutral import neutralise
 from agent.contract.outcomes import StopReason
 from agent.contract.sandbox import ExecRequest, Purpose
-from agent.contract.transcript import HARNESS_EVENTS
+from agent.contract.transcript import HARNESS_TYPES
 
 COMMAND_CAP = 100_000  # characters
 KEPT_CAP = 2_000_000  # bytes of each stream kept of one command, for paging
@@ -198,7 +198,7 @@ class Operations:
         return {"number": pull.number, "url": pull.url, "updated": pull.updated}, b""
 
     def _pull_body(self, body: str) -> str:
-        notes = self._run.targets.get("pull_notes", "")
+        notes = str(self._run.targets.get("pull_notes", ""))
         return neutralise(self._redactor.outside(body)) + notes
 
     def _gate(self, purpose: Purpose, tree: str) -> GateVerdict:
@@ -239,7 +239,7 @@ class Operations:
             data = json.loads(call.payload)
         except (ValueError, RecursionError) as exc:
             raise ToolInputError("An event is not JSON.") from exc
-        if not isinstance(data, dict) or data.get("type") not in HARNESS_EVENTS:
+        if not isinstance(data, dict) or data.get("type") not in HARNESS_TYPES:
             raise ToolInputError("An event needs a type that a harness may write.")
         kind = str(data.pop("type"))
         fields = {str(k): v for k, v in data.items() if str(k) not in ("seq", "ts", "prev", "type")}

@@ -29,10 +29,10 @@ class Sandboxes:
             raise UpstreamError(f"start the {spec.purpose} sandbox", str(exc)) from exc
         return Sandbox(self._control, int(frame.header["sandbox"]))
 
-    def probe(self, forbidden_paths: Sequence[str]) -> ProbeReport:
+    def probe(self, spec: SandboxSpec, forbidden_paths: Sequence[str]) -> ProbeReport:
         """Ask a sandbox to do what none may do (DESIGN section 7); a probe that cannot run has not passed."""
         try:
-            frame = self._control.call("sandbox.probe", forbidden_paths=list(forbidden_paths))
+            frame = self._control.call("sandbox.probe", spec=spec.to_json(), forbidden_paths=list(forbidden_paths))
         except (CallFailed, ChannelError) as exc:
             return ProbeReport(backend="none", ok=False, loopback=False, missing=(str(exc),))
         return ProbeReport.from_json(frame.header)

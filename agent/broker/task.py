@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from agent.contract.errors import UserError
 
 SMUGGLE_LENGTH = 20  # characters of a payload's text in `task` that cannot be chance
@@ -58,6 +60,27 @@ def check_wish(wish: str, payload_texts: list[str]) -> None:
                 "Input `task` holds text of the event (a title, body, comment or branch name). Anyone who can "
                 "write that text could give orders. Remove the expression: the model reads the event by get_request."
             )
+
+
+def payload_texts(event: bytes) -> list[str]:
+    """Texts of a payload that people wrote: titles, bodies, names of branches and labels, at any depth."""
+    try:
+        value = json.loads(event)
+    except (ValueError, RecursionError):
+        return []
+    found: list[str] = []
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            found += [v for k, v in item.items() if isinstance(v, str) and k in _WRITTEN]
+            stack += [v for v in item.values() if isinstance(v, dict | list)]
+        elif isinstance(item, list):
+            stack += [v for v in item if isinstance(v, dict | list)]
+    return found
+
+
+_WRITTEN = frozenset("title body name description ref head_branch message display_title label".split())
 
 
 def _flat(text: str) -> str:

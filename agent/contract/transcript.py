@@ -174,6 +174,21 @@ EVENTS: Mapping[str, EventType] = {
         {"connection": TEXT, "method": TEXT, "path": TEXT, "code": TEXT},
         {"message": TEXT, "rule": OPTIONAL_TEXT, "reason": TEXT, "status": WHOLE},
     ),
+    "egress.redirect": EventType("a declared redirect was followed", {"to": TEXT}, {"n": WHOLE}),
+    "egress.wait": EventType("a rate limit or fault was waited out", {"seconds": NUMBER}, {"n": WHOLE, "status": WHOLE}),
+    "command": EventType(
+        "a command in the sandbox, as `wait` saw it",
+        {"command": TEXT},
+        {
+            "exit_code": OPTIONAL_WHOLE,
+            "signal": OPTIONAL_WHOLE,
+            "timed_out": BOOL,
+            "survivors": WHOLE,
+            "duration_ms": NUMBER,
+            "output_id": OPTIONAL_TEXT,
+            "bytes": WHOLE,
+        },
+    ),
     "git.commit": EventType(
         "a commit in the shadow repository", {"commit": TEXT}, {"message": TEXT, "files": LIST, "tree": TEXT}
     ),

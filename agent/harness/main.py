@@ -17,18 +17,19 @@ from typing import Any
 
 from agent.contract.facts import RunFacts
 from agent.contract.framing import frame
-from agent.contract.modes import TOOL_TIERS, Tier, get_mode
+from agent.contract.modes import Tier
 from agent.contract.tool import AgentTool
 from agent.harness.clients import ModelClient
 from agent.harness.loop import Limits, LoopResult, StopReason, ToolCall, run_loop
-from agent.harness.playbooks import system_prompt
+from agent.harness.playbooks import NAMES, playbook, system_prompt
+from agent.harness.ports import BrokerPort
 from agent.harness.tools import BUILTIN
 from agent.harness.tools.belt import Belt, make_belt
-from agent.harness.tools.context import BrokerPort, ToolContext
+from agent.harness.tools.context import ToolContext
 from agent.harness.tools.declared import declared_tools
 from agent.kernel.beneath import Beneath
 from agent.kernel.channel import Caller, CallFailed, Channel, ChannelError
-from agent.kernel.confine import confine_harness, make_workspace_read_only, set_non_dumpable
+from agent.kernel.confine import confine_harness, restrict_files, set_non_dumpable
 
 
 def main(channel_fd: int, plan_fd: int) -> int:
@@ -43,11 +44,13 @@ def main(channel_fd: int, plan_fd: int) -> int:
         gid=plan["gid"],
         extra_read=_code_folders(),
     )
-    caller = Caller(Channel.from_fd(channel_fd))
+    channel = Channel.from_fd(channel_fd)
     try:
-        facts = RunFacts.from_json(caller.call("hello").header["facts"])  # 3
-        if not _writes(facts):
-            make_workspace_read_only(plan["workspace"])
+        facts = _hello(channel)  # 3
+        if Tier.WRITE.value not in facts.options["tiers"]:
+            # a second layer, before any thread exists: a mode that does not write cannot
+            restrict_files(read=[plan["workspace"], *_code_folders()], devices=["/dev/null"])
+        caller = Caller(channel)
         result = run(facts, caller)  # 4
         _finish(caller, result)  # 5
     except ChannelError:
@@ -101,10 +104,10 @@ class StopHook:
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
 
-    def before_call(self, call: ToolCall) -> str | None:
+    def before_call(self, call: ToolCall) -> str | None:  # noqa: ARG002 - the port's name
         return None
 
-    def before_stop(self, result: LoopResult) -> str | None:
+    def before_stop(self, result: LoopResult) -> str | None:  # noqa: ARG002 - the port's name
         answer = self._broker.call("verify")
         if not answer.header.get("resume"):
             return None
@@ -125,8 +128,12 @@ def _finish(broker: BrokerPort, result: LoopResult) -> None:
     broker.call("finish", json.dumps(body).encode())
 
 
-def _writes(facts: RunFacts) -> bool:
-    return Tier.WRITE.value in facts.options["tiers"]
+def _hello(channel: Channel) -> RunFacts:
+    channel.send({"id": 1, "op": "hello"})
+    answer = channel.recv()
+    if answer is None or not answer.header.get("ok"):
+        raise ChannelError("the broker did not answer")
+    return RunFacts.from_json(answer.header["facts"])
 
 
 def _code_folders() -> tuple[str, ...]:
@@ -144,5 +151,5 @@ def _warm() -> None:
 
     jsonschema.Draft202012Validator({"type": "object"}).is_valid({})
     re2.compile("a")
-    get_mode("review")
-    assert TOOL_TIERS
+    for name in NAMES:
+        playbook(name)

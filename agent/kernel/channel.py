@@ -17,7 +17,7 @@ import queue
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,7 +101,7 @@ class Channel:
         if size == 0:
             return b""
         try:
-            data = self._reader.read(size)
+            data: bytes | None = self._reader.read(size)
         except OSError as exc:
             raise ChannelError(f"peer is gone: {exc.strerror}") from exc
         if at_start and not data:
@@ -142,8 +142,13 @@ class _Pending:
 class Caller:
     """Requests over a channel, from any number of threads; one thread of its own reads the answers."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, *, on_notice: Callable[[dict[str, Any]], None] | None = None) -> None:
+        """
+        Args:
+            on_notice: told the header of each frame that answers nothing, in the reader's thread.
+        """
         self._channel = channel
+        self._on_notice = on_notice
         self._lock = threading.Lock()
         self._pending: dict[int, _Pending] = {}
         self._next = 0
@@ -206,9 +211,12 @@ class Caller:
         try:
             while (frame := self._channel.recv()) is not None:
                 with self._lock:
-                    pending = self._pending.get(int(frame.header.get("id", 0)))
+                    number = frame.header.get("id")
+                    pending = self._pending.get(number) if isinstance(number, int) else None
                 if pending is not None:
                     pending.frames.put(frame)
+                elif self._on_notice is not None:
+                    self._on_notice(frame.header)
         except ChannelError as exc:
             reason = str(exc)
         with self._lock:

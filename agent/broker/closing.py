@@ -1,0 +1,243 @@
+"""Step 11: what the run amounts to, and everything that says so: comment, summary, outputs, exit status.
+
+Each way of telling is tried even when the one before failed: a comment that GitHub refuses must not cost the
+summary, and nothing here may raise.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agent.broker.github import GitHubApi
+from agent.broker.report.actions import write_outputs
+from agent.broker.report.facts import RAISE, Cap, Change, Denial, GateLine, RunReport
+from agent.broker.report.log import Log
+from agent.broker.report.results import Results
+from agent.broker.report.summary import comment as comment_body
+from agent.broker.report.summary import headline, mark, summary
+from agent.broker.state import RunState
+from agent.contract.errors import AirlockError
+from agent.contract.fingerprint import is_own
+from agent.contract.modes import Tier
+from agent.contract.outcomes import StopReason
+from agent.contract.sandbox import Purpose
+from agent.contract.totals import Totals
+
+OLD_COMMENTS = 3  # pages of comments searched for the one of an earlier attempt
+
+
+def settle(run: RunState, channel_ended: str) -> tuple[StopReason, str]:
+    """The true stop reason and a sentence: the harness's word counts only where ours is no worse.
+
+    Args:
+        channel_ended: why the harness's channel closed.
+    """
+    meter = run.meter
+    if run.cancelled:
+        return StopReason.CANCELLED, "The run was cancelled."
+    if run.remaining_s() <= 0:
+        return StopReason.TIMEOUT, f"The time limit of {meter.limits.timeout_s / 60:g} minutes is reached."
+    ending = run.ending
+    if ending is None:
+        if meter.reached is not None:
+            return meter.reached, RAISE.get(meter.reached, "")
+        return StopReason.ERROR, f"The harness ended without a result ({channel_ended})."
+    if ending.stop_reason not in (StopReason.COMPLETED, StopReason.STRUCTURED):
+        return ending.stop_reason, ending.reason
+    unverified = _stop_failure(run)
+    if unverified:
+        return StopReason.NOT_VERIFIED, unverified
+    return ending.stop_reason, ending.reason
+
+
+def _stop_failure(run: RunState) -> str:
+    """The stop script's verdict on what is there at the end; a harness that never asked is asked for."""
+    lifecycle, worktree = run.lifecycle, run.worktree
+    if lifecycle is None or worktree is None or not lifecycle.has(Purpose.STOP):
+        return ""
+    try:
+        verdict = lifecycle.judge(Purpose.STOP, worktree.snapshot().tree)
+    except AirlockError as exc:
+        return f"The stop script could not be run: {exc}"
+    if verdict not in run.done.gates:
+        run.done.gates.append(verdict)
+    return "" if verdict.passed else f"The stop script did not pass ({verdict.ended}) on what the run left."
+
+
+def make_report(
+    run: RunState,
+    stop_reason: StopReason,
+    reason: str,
+    totals: Totals,
+    *,
+    gates: tuple[GateLine, ...],
+    digest: str,
+    config_sha: str | None,
+    notes: tuple[str, ...],
+    duration_s: float,
+    run_url: str,
+    name: str,
+    version: str,
+) -> RunReport:
+    """The run as reported."""
+    done, limits = run.done, run.meter.limits
+    branch = next(reversed(done.pushed), "")
+    lines = [
+        GateLine(str(v.purpose), v.passed, v.ended)
+        for v in done.gates
+        if v is [w for w in done.gates if w.purpose is v.purpose][-1]
+    ]
+    return RunReport(
+        stop_reason=stop_reason,
+        mode=run.facts.mode,
+        reason=reason,
+        output=run.ending.output if run.ending else "",
+        structured=run.ending.structured if run.ending else None,
+        gates=(*gates, *lines),
+        changes=_changes(run),
+        branch=branch,
+        commits=tuple(done.commits),
+        pull_request_url=done.pull.url if done.pull else "",
+        comments=len(done.comments) + len(done.issues),
+        totals=totals,
+        caps=(
+            Cap("tool calls", run.meter.tool_calls, limits.max_tool_calls),
+            Cap("time", round(duration_s / 60, 1), limits.timeout_s / 60, "min"),
+            Cap("tokens", run.meter.tokens, limits.max_tokens),
+        ),
+        denials=tuple(Denial(*_split(text)) for text in done.denials[:50]),
+        notes=notes,
+        manifest_digest=digest,
+        settings_read=config_sha or "",
+        duration_s=duration_s,
+        run_url=run_url,
+        version=version,
+        mark=name,
+    )
+
+
+def _split(text: str) -> tuple[str, str]:
+    what, _, code = text.rpartition(": ")
+    return what, code
+
+
+def _changes(run: RunState) -> tuple[Change, ...]:
+    """Files that the run's commits change, with lines counted from the diff."""
+    worktree = run.worktree
+    if worktree is None or worktree.head == worktree.start:
+        return ()
+    try:
+        text = worktree.shadow.diff(worktree.start, worktree.head, budget=2_000_000)
+    except AirlockError:
+        return ()
+    counts: dict[str, list[int]] = {}
+    path = ""
+    in_hunk = False
+    for line in text.split("\n"):
+        if line.startswith("diff --git "):
+            path = line.rpartition(" b/")[2]
+            counts[path] = [0, 0]
+            in_hunk = False
+        elif line.startswith("@@"):
+            in_hunk = True
+        elif in_hunk and path and line.startswith("+"):
+            counts[path][0] += 1
+        elif in_hunk and path and line.startswith("-"):
+            counts[path][1] += 1
+    return tuple(Change(name, added, removed) for name, (added, removed) in counts.items())
+
+
+def publish_report(
+    report: RunReport,
+    run: RunState,
+    *,
+    results: Results,
+    log: Log,
+    api: GitHubApi,
+    comment_allowed: bool,
+) -> list[str]:
+    """Comment, summary and outputs. Returns what could not be told, as sentences; never raises."""
+    problems: list[str] = []
+    if comment_allowed:
+        try:
+            _comment(report, run, api)
+        except (AirlockError, KeyError, TypeError) as exc:
+            problems.append(f"The report could not be posted: {exc}")
+    try:
+        results.write_summary(summary(report))
+        if report.structured is not None:
+            results.write_structured(report.structured)
+    except AirlockError as exc:
+        problems.append(str(exc))
+    try:
+        write_outputs(report.outputs(str(results.transcript)), results.outputs)
+    except OSError as exc:
+        problems.append(f"The outputs could not be written: {exc.strerror}")
+    for problem in problems:
+        log.annotate("warning", problem)
+    level = "notice" if report.row.exit_status == 0 else "error"
+    log.annotate(level, f"{headline(report)} {report.reason}".strip(), title="Airlock")
+    return problems
+
+
+def _comment(report: RunReport, run: RunState, api: GitHubApi) -> None:
+    """One report: on the pull request or issue the run is about, on the one it opened, or as an issue.
+
+    An earlier attempt's report is edited, not repeated (A6).
+    """
+    if Tier.COMMENT not in run.tiers and report.stop_reason is not StopReason.SKIPPED:
+        return
+    body = comment_body(report)
+    number = run.facts.number or (run.done.pull.number if run.done.pull else None)
+    if number is not None:
+        earlier = _earlier(api, number, report.mark, run.facts.options.get("own_login"))
+        if earlier is None:
+            api.post(f"issues/{number}/comments", {"body": body}, step="post the report")
+        else:
+            api.patch(f"issues/comments/{earlier}", {"body": body}, step="update the report")
+    elif run.facts.mode == "fix-ci" and report.row.exit_status != 0 and not run.done.issues:
+        # Tests that stay red end in an issue, never in a pull request that claims a fix.
+        title = f"Airlock could not fix the failed run {run.facts.run_id or ''}".rstrip()
+        if not _has_issue(api, report.mark):
+            api.post("issues", {"title": title, "body": body}, step="file an issue")
+
+
+def _earlier(api: GitHubApi, number: int, name: str, own_login: str | None) -> int | None:
+    wanted = mark(name)
+    for item in api.paged(f"issues/{number}/comments", step="look for an earlier report", pages=OLD_COMMENTS):
+        if isinstance(item, dict) and str(item.get("body", "")).startswith(wanted) and is_own(item, own_login):
+            return int(item["id"])
+    return None
+
+
+def _has_issue(api: GitHubApi, name: str) -> bool:
+    wanted = mark(name)
+    items = api.paged("issues", step="look for an earlier issue", query={"state": "open"}, pages=1)
+    return any(isinstance(item, dict) and wanted in str(item.get("body", "")) for item in items)
+
+
+def write_skip(sentence: str, *, results: Results, log: Log, name: str) -> None:
+    """A run that does nothing says why, in log, summary and outputs."""
+    report = RunReport(stop_reason=StopReason.SKIPPED, mode="none", reason=sentence, mark=name)
+    results.write_summary(summary(report))
+    write_outputs(report.outputs(str(results.transcript)), results.outputs)
+    log.annotate("notice", sentence, title="Airlock")
+
+
+def write_error(sentence: str, *, results_folder: Path, results: Results | None, log: Log, name: str) -> None:
+    """A run that could not start says why and what to do, never with a traceback."""
+    report = RunReport(stop_reason=StopReason.ERROR, mode="none", reason=sentence, mark=name)
+    if results is not None:
+        results.write_summary(summary(report))
+        write_outputs(report.outputs(str(results.transcript)), results.outputs)
+    else:
+        (results_folder / "outputs").write_text("outcome=error\nstop-reason=error\n")
+    log.annotate("error", sentence, title="Airlock")
+
+
+def totals_of(transcript: Any) -> Totals:
+    """Sums so far."""
+    totals = transcript.totals
+    assert isinstance(totals, Totals)
+    return totals

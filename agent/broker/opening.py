@@ -1,0 +1,324 @@
+"""What this run is: event, trusted configuration, gate, mode, models, routes; frozen before anything acts.
+
+Steps, numbered as in DESIGN section 4 and in the code: 2 the event, 4 trusted configuration (needed to know the
+trigger word), 2 the wished mode, 3 the gate, then who is asked which model, and 5 the frozen manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote
+
+from agent.broker.config import AgentConfig, Config, read_config
+from agent.broker.egress import Egress
+from agent.broker.event import Skip, Trigger, read_event, upstream_pull, with_pull
+from agent.broker.gate import Gate, decide, logins_to_ask, text_matters
+from agent.broker.git.rules import ALWAYS_PROTECTED
+from agent.broker.github import GitHubApi
+from agent.broker.identity import ask_permissions, read_text
+from agent.broker.limits import Limits
+from agent.broker.manifest import Manifest, freeze
+from agent.broker.mode import ModeSettings, Wish, wished_mode
+from agent.broker.models import Model, parse_models
+from agent.broker.policy.builtin import RunParameters, git_connection, github_connection, model_connection
+from agent.broker.policy.decide import Policy
+from agent.broker.policy.declared import declared_connections
+from agent.broker.policy.words import PUBLISHER_GATE, Authority
+from agent.broker.settings import Settings
+from agent.contract.errors import Refusal, UpstreamError, UserError
+from agent.contract.modes import TOOL_TIERS, Mode, Tier, get_mode, offered_tools
+from agent.contract.sandbox import Purpose
+
+DEFAULT_MODEL = "anthropic/claude-sonnet-4-5"
+DEFAULT_TIMEOUT_MIN = 30.0
+MAX_TURNS = 300
+
+GATE_WORDS = {
+    PUBLISHER_GATE: "this is done by git_commit, git_push and create_pull_request, which check it first",
+    "own_text": "only a comment of this run's own identity can be edited",
+}
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Everything decided about a run before it starts.
+
+    Attributes:
+        mode: in force; its tiers are already lowered where a fix-ci run has no failing check (D6).
+        run_id: failed upstream run, or None.
+        base_branch: branch that a pull request of this run goes against.
+        start_sha: commit to work on, or None for what is checked out.
+        base_sha: commit that a diff is taken against, or None.
+        config_sha: commit of the default branch that configuration was read from.
+    """
+
+    trigger: Trigger
+    config: Config
+    config_sha: str | None
+    wish: Wish
+    gate: Gate
+    mode: Mode
+    tools: tuple[str, ...]
+    limits: Limits
+    models: tuple[Model, ...]
+    policy: Policy
+    manifest: Manifest
+    hooks: Mapping[Purpose, str]
+    protected_paths: tuple[str, ...]
+    run_id: int | None
+    default_branch: str
+    base_branch: str
+    start_sha: str | None
+    base_sha: str | None
+
+
+def event_of(settings: Settings, event: bytes) -> Trigger | Skip:
+    """Step 2, first half: the event."""
+    name = settings.fact("GITHUB_EVENT_NAME")
+    if not name:
+        raise UserError("GITHUB_EVENT_NAME is not set: Airlock runs inside a GitHub Actions job, or by `agent run`.")
+    return read_event(name, event, settings.facts)
+
+
+def first_policy(settings: Settings, trigger: Trigger) -> Policy:
+    """Routes for reading configuration and permissions, before there is a configuration."""
+    return Policy([github_connection(_parameters(settings, trigger, AgentConfig(), (), ()))], GATE_WORDS)
+
+
+def open_run(settings: Settings, trigger: Trigger, egress: Egress, has_secret: Callable[[str], bool]) -> Opening | Skip:
+    """Decide everything.
+
+    Args:
+        egress: over `first_policy`.
+
+    Raises:
+        UserError: configuration, input or event is wrong.
+        UpstreamError: GitHub did not answer what cannot be done without.
+    """
+    api = GitHubApi(egress, trigger.repository, Authority.broker())
+    # 4. trusted configuration: the tip of the default branch, never the checkout
+    branch = trigger.default_branch or str(api.get("", step="read repository")["default_branch"])
+    trigger = replace(trigger, default_branch=branch)
+    config_sha, config = _configuration(api, settings, branch)
+    agent = _with_inputs(config.agent, settings)
+    config = replace(config, agent=agent)
+    # 2. the wished mode
+    wish = wished_mode(settings.mode, trigger, _mode_settings(agent))
+    if isinstance(wish, Skip):
+        return wish
+    models = _models(settings, config)
+    if models[0].header and models[0].provider not in ("ollama", "vllm") and not has_secret("api-key"):
+        return Skip(
+            "No `api-key` is given, so AI features are off. Add the provider's key as a secret and pass it as "
+            "`api-key: ${{ secrets.NAME }}`."
+        )
+    # 3. the gate
+    trigger, found = _complete(api, trigger)
+    if isinstance(found, Skip):
+        return found
+    gate = decide(
+        trigger,
+        get_mode(wish.mode, agent.modes),
+        ask_permissions(api, logins_to_ask(trigger)),
+        text_now=read_text(api, trigger) if text_matters(trigger) else None,
+        allow_bots=frozenset(agent.allow_bots),
+        outsiders=agent.outsiders,
+    )
+    if gate.ignored:
+        return Skip(f"Outsiders are ignored here. {gate.reason}")
+    mode = get_mode(gate.mode, agent.modes)
+    run_id = trigger.upstream.run_id if trigger.upstream else settings.run_id
+    if mode.name == "fix-ci" and not _has_failure(api, trigger, run_id):  # D6
+        mode = replace(mode, tiers=mode.tiers & {Tier.READ, Tier.COMMENT})
+    return _frozen(settings, trigger, config, config_sha, wish, gate, mode, models, run_id)
+
+
+def _frozen(
+    settings: Settings,
+    trigger: Trigger,
+    config: Config,
+    config_sha: str | None,
+    wish: Wish,
+    gate: Gate,
+    mode: Mode,
+    models: tuple[Model, ...],
+    run_id: int | None,
+) -> Opening:
+    """5. Freeze."""
+    agent = config.agent
+    default = trigger.default_branch or ""
+    base, start_sha, base_sha = _branches(trigger, default)
+    never = tuple(dict.fromkeys(b for b in (default, base, trigger.base_ref, trigger.head.ref) if b))
+    connections = [
+        github_connection(_parameters(settings, trigger, agent, never, config.log_hosts)),
+        git_connection(_parameters(settings, trigger, agent, never, config.log_hosts)),
+        *(
+            model_connection(
+                name=m.connection, origin=m.origin, path=m.path, header=m.header, scheme=m.scheme, fixed=m.fixed
+            )
+            for m in models
+        ),
+    ]
+    reserved = frozenset(connection.origin for connection in connections)
+    connections += declared_connections(config.connections, reserved_origins=reserved)
+    policy = Policy(connections, GATE_WORDS)
+    tiers = {**TOOL_TIERS, **{tool.name: tool.tier for tool in config.tools}}
+    tools = offered_tools(mode, tiers, agent.allow_tools, agent.deny_tools)
+    limits = Limits(
+        max_tool_calls=settings.max_tool_calls or agent.max_tool_calls or mode.max_tool_calls,
+        max_turns=MAX_TURNS,
+        timeout_s=60 * (settings.timeout_minutes or agent.timeout_minutes or DEFAULT_TIMEOUT_MIN),
+        max_tokens=settings.max_tokens or config.max_tokens_per_run,
+        max_cost_usd=settings.max_cost or config.max_cost_per_run,
+    )
+    hooks = {
+        purpose: command
+        for purpose, command in (
+            (Purpose.SETUP, agent.setup_script),
+            (Purpose.STOP, agent.stop_script),
+            (Purpose.PREPUSH, agent.prepush_script),
+        )
+        if command and Tier.SHELL in mode.tiers
+    }
+    protected = (*ALWAYS_PROTECTED, settings.config_path, *agent.protected_paths)
+    manifest = freeze(
+        policy=policy,
+        wish=wish,
+        gate=gate,
+        tiers=[str(t) for t in mode.tiers],
+        tools=tools,
+        hooks={str(k): v for k, v in hooks.items()},
+        limits={
+            "toolCalls": limits.max_tool_calls,
+            "turns": limits.max_turns,
+            "seconds": limits.timeout_s,
+            "tokens": limits.max_tokens,
+            "usd": limits.max_cost_usd,
+            "comments": limits.max_comments,
+        },
+        protected_paths=protected,
+        branch_prefix=agent.branch_prefix,
+        further={"configCommit": config_sha, "startCommit": start_sha, "network": agent.sandbox.network},
+    )
+    return Opening(
+        trigger=trigger,
+        config=config,
+        config_sha=config_sha,
+        wish=wish,
+        gate=gate,
+        mode=mode,
+        tools=tools,
+        limits=limits,
+        models=models,
+        policy=policy,
+        manifest=manifest,
+        hooks=hooks,
+        protected_paths=protected,
+        run_id=run_id,
+        default_branch=default,
+        base_branch=base,
+        start_sha=start_sha,
+        base_sha=base_sha,
+    )
+
+
+def _configuration(api: GitHubApi, settings: Settings, branch: str) -> tuple[str | None, Config]:
+    try:
+        ref = api.get(f"git/ref/heads/{quote(branch, safe='/')}", step="read the default branch")
+        sha = str(ref["object"]["sha"])
+    except UpstreamError as exc:
+        if exc.status in (404, 409):
+            return None, Config()  # an empty repository has no branch yet
+        raise
+    try:
+        path = quote(settings.config_path, safe="/")
+        data = api.get_raw(f"contents/{path}", step="read the configuration", query={"ref": sha})
+    except UpstreamError as exc:
+        if exc.status == 404:
+            return sha, read_config(None)
+        raise
+    return sha, read_config(data, settings.config_path)
+
+
+def _with_inputs(agent: AgentConfig, settings: Settings) -> AgentConfig:
+    """Inputs that override configuration: both are the workflow owner's words."""
+    return replace(
+        agent,
+        trigger=settings.trigger or agent.trigger,
+        outsiders=settings.outsiders or agent.outsiders,
+        allow_bots=(*agent.allow_bots, *settings.allow_bots),
+    )
+
+
+def _mode_settings(agent: AgentConfig) -> ModeSettings:
+    return ModeSettings(
+        trigger=agent.trigger, labels=agent.start_labels, branch_prefix=agent.branch_prefix, modes=agent.modes
+    )
+
+
+def _models(settings: Settings, config: Config) -> tuple[Model, ...]:
+    first = settings.model or config.model or DEFAULT_MODEL
+    return parse_models([first, *config.fallback_models], settings.base_url or config.base_url or "")
+
+
+def _complete(api: GitHubApi, trigger: Trigger) -> tuple[Trigger, Skip | None]:
+    """The pull request that the event leaves out: of a comment, or of a failed upstream run (F19)."""
+    if trigger.is_pull_request and not trigger.head.known:
+        return with_pull(trigger, api.get(f"pulls/{trigger.number}", step="read pull request")), None
+    upstream = trigger.upstream
+    if upstream is not None and upstream.event == "pull_request" and not trigger.head.is_fork:
+        owner = trigger.repository.partition("/")[0]
+        query = {"head": f"{owner}:{trigger.head.ref}", "state": "open"}
+        pulls = api.get("pulls", step="find the failed run's pull request", query=query)
+        found = upstream_pull(trigger, pulls if isinstance(pulls, list) else [])
+        if isinstance(found, Skip):
+            return trigger, found
+        return with_pull(trigger, found), None
+    return trigger, None
+
+
+def _has_failure(api: GitHubApi, trigger: Trigger, run_id: int | None) -> bool:
+    """Whether there is a failing check at the start; any doubt is no (D6)."""
+    try:
+        if run_id is not None:
+            jobs = api.paged(f"actions/runs/{run_id}/jobs", step="read the failed run's jobs", key="jobs", pages=5)
+            return _any_failed(jobs)
+        if trigger.head.sha is not None:
+            path = f"commits/{trigger.head.sha}/check-runs"
+            return _any_failed(api.paged(path, step="read checks", key="check_runs", pages=5))
+    except (UpstreamError, Refusal):
+        return False
+    return False
+
+
+def _any_failed(items: Iterable[Any]) -> bool:
+    bad = ("failure", "timed_out", "cancelled")
+    return any(isinstance(item, dict) and item.get("conclusion") in bad for item in items)
+
+
+def _branches(trigger: Trigger, default: str) -> tuple[str, str | None, str | None]:
+    """Base branch of what this run publishes, commit to start at, commit to compare with."""
+    head = trigger.head
+    if trigger.upstream is not None:
+        return head.ref or default, head.sha, trigger.base_sha or head.sha
+    if trigger.is_pull_request:
+        return trigger.base_ref or default, head.sha, trigger.base_sha
+    return default, None, None
+
+
+def _parameters(
+    settings: Settings, trigger: Trigger, agent: AgentConfig, never: tuple[str, ...], log_hosts: tuple[str, ...]
+) -> RunParameters:
+    return RunParameters(
+        repository=trigger.repository,
+        repository_id=trigger.repository_id,
+        api_url=settings.fact("GITHUB_API_URL") or "https://api.github.com",
+        server_url=settings.fact("GITHUB_SERVER_URL") or "https://github.com",
+        branch_prefix=agent.branch_prefix,
+        never_branches=never,
+        labels=agent.set_labels,
+        request_changes=agent.request_changes,
+        log_hosts=log_hosts,
+    )

@@ -1,0 +1,173 @@
+"""The operation `egress`: what a harness may send, over the frozen policy.
+
+Beside the policy, which knows routes and tiers, this module holds what needs the run's state: caps on turns and
+comments, which comments are our own, that a denied tool's routes are closed too, and that every text bound for
+GitHub is neutralised here, whatever the harness did to it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from agent.broker.egress import Egress
+from agent.broker.github import GitHubApi
+from agent.broker.policy.words import Authority, EgressRequest
+from agent.broker.server import Call, Reply
+from agent.broker.state import RunState
+from agent.broker.usage import tokens_used
+from agent.contract.errors import Refusal, ToolInputError, UpstreamError
+from agent.contract.fingerprint import is_own
+from agent.contract.modes import Tier
+from agent.contract.neutral import neutralise
+
+OWN_TEXT_GATE = "own_text"
+USAGE_CAP = 32 << 20  # bytes of one answer looked at for its usage
+TEXT_KEYS = ("body", "title")
+
+# Tools whose denial closes the routes they use; the first pattern that fits a path decides.
+_ROUTE_TOOLS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (re.compile(r"/issues$"), ("file_issue",)),
+    (re.compile(r"/issues/\d+/comments$"), ("comment",)),
+    (re.compile(r"/issues/comments/\d+$"), ("comment", "submit_review", "review_comment")),
+    (re.compile(r"/pulls/"), ("review_comment", "submit_review")),
+)
+_OWN = re.compile(r"/(issues|pulls)/comments/(\d+)$")
+
+
+class EgressOperation:
+    """Handler of one run."""
+
+    def __init__(self, run: RunState, egress: Egress, api: GitHubApi) -> None:
+        """
+        Args:
+            api: the broker's own reads, to see whose comment one is.
+        """
+        self._run = run
+        self._egress = egress
+        self._api = api
+        self._own: set[str] = set()
+
+    def handle(self, call: Call) -> Reply:
+        """Send one request; a refusal is an answer of status 403 or 409, never an error of the channel."""
+        connection = call.text("connection", cap=100)
+        method, path = call.text("method", cap=100), call.text("path", cap=8192)
+        query, headers = call.fields.get("query") or {}, call.fields.get("headers") or {}
+        if not isinstance(query, dict) or not isinstance(headers, dict):
+            raise ToolInputError("`query` and `headers` must be objects.")
+        headers = {str(k): str(v) for k, v in headers.items()}
+        if connection == "model" or connection.startswith("model-"):
+            return self._model(call, EgressRequest(connection, method, path, query, headers, call.payload))
+        body = call.payload
+        writes = connection == "github" and method != "GET"
+        if writes:
+            self._allow(method, path)
+            body = neutralised(body)
+        request = EgressRequest(connection, method, path, query, headers, body)
+        answer = self._egress.send(request, self._authority(method, path))
+        if writes and answer.status in (200, 201):
+            self._written(path, answer.body)
+        fields: dict[str, Any] = {"status": answer.status, "headers": dict(answer.headers)}
+        if answer.refused:
+            fields["refused"] = True
+            with self._run.lock:
+                self._run.done.denials.append(f"{method} {path[:200]}: {answer.code}")
+        return fields, answer.body
+
+    def _authority(self, method: str, path: str) -> Authority:
+        gates = frozenset({OWN_TEXT_GATE}) if method == "PATCH" and self._is_own(path) else frozenset()
+        return Authority("harness", self._run.tiers, gates)
+
+    def _allow(self, method: str, path: str) -> None:
+        """Caps and denied tools. A refusal here is softer than a tier's: the run goes on."""
+        run = self._run
+        for pattern, tools in _ROUTE_TOOLS:
+            if pattern.search(path):
+                if Tier.COMMENT in run.tiers and not any(tool in run.facts.tools for tool in tools):
+                    raise Refusal("egress_tier_blocked", f"{' and '.join(tools)} is denied in this run.")
+                break
+        if method == "POST" and Tier.COMMENT in run.tiers:
+            with run.lock:
+                if not run.meter.comment():
+                    raise Refusal("limit", f"The cap of {run.meter.limits.max_comments} comments is reached.")
+
+    def _is_own(self, path: str) -> bool:
+        """Only a comment that this identity wrote may be edited; a mark in it proves nothing (R17)."""
+        found = _OWN.search(path)
+        if found is None:
+            return False
+        kind, number = found[1], found[2]
+        if f"{kind}/{number}" in self._own:
+            return True
+        try:
+            comment = self._api.get(f"{kind}/comments/{number}", step="see whose comment it is")
+        except (UpstreamError, Refusal):
+            return False
+        return isinstance(comment, dict) and is_own(comment, self._run.facts.options.get("own_login"))
+
+    def _written(self, path: str, body: bytes) -> None:
+        try:
+            data = json.loads(body)
+        except ValueError:
+            return
+        if not isinstance(data, dict):
+            return
+        url, number = data.get("html_url"), data.get("id")
+        kind = "pulls" if "/pulls/" in path else "issues"
+        issue = path.endswith("/issues")
+        with self._run.lock:
+            if isinstance(number, int) and not issue:
+                self._own.add(f"{kind}/{number}")
+            if isinstance(url, str):
+                done = self._run.done
+                (done.issues if issue else done.comments).append(url)
+        self._run.record("comment", kind="issue" if issue else kind, url=str(url or ""), number=data.get("number"))
+
+    def _model(self, call: Call, request: EgressRequest) -> Reply:
+        """A turn. Its usage is counted from the provider's bytes, not from what the harness reports."""
+        run = self._run
+        with run.lock:
+            if not run.meter.turn():
+                raise Refusal("limit", f"The run has reached its limit: {run.meter.reached}.")
+        stream = self._egress.stream(request, Authority("harness", frozenset({Tier.READ})))
+        seen = bytearray()
+        try:
+            first: dict[str, Any] = {"status": stream.status, "headers": dict(stream.headers)}
+            if stream.refused:
+                first["refused"] = True
+            call.more(first, b"")
+            for chunk in stream.chunks:
+                call.more({}, chunk)
+                if len(seen) < USAGE_CAP:
+                    seen += chunk
+        finally:
+            stream.close()
+            read, written = tokens_used(bytes(seen))
+            with run.lock:
+                run.meter.used(read + written, 0.0)
+        return {"status": stream.status}, b""
+
+
+def neutralised(body: bytes) -> bytes:
+    """A JSON body with every text for people neutralised; a body that is no JSON is left for the policy."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    if not isinstance(value, dict):
+        return body
+    return json.dumps(_inert(value)).encode()
+
+
+def _inert(value: Mapping[str, Any]) -> dict[str, Any]:
+    done: dict[str, Any] = {}
+    for key, item in value.items():
+        if key in TEXT_KEYS and isinstance(item, str):
+            done[key] = neutralise(item, keep_mark=key == "body")
+        elif key == "comments" and isinstance(item, list):
+            done[key] = [_inert(one) if isinstance(one, dict) else one for one in item]
+        else:
+            done[key] = item
+    return done

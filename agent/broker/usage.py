@@ -1,0 +1,28 @@
+"""What a model's answer used, read from the provider's own bytes (S7). Pure.
+
+The harness counts too, from the same answers, and may lie; budgets of last resort rest on this count. A quote
+inside the model's text is escaped in JSON, so text cannot imitate a usage field.
+"""
+
+from __future__ import annotations
+
+import re
+
+_FIELD = re.compile(
+    rb'(?<!\\)"(input_tokens|prompt_tokens|output_tokens|completion_tokens|'
+    rb'cache_read_input_tokens|cache_creation_input_tokens)"\s*:\s*(\d{1,12})'
+)
+
+
+def tokens_used(answer: bytes) -> tuple[int, int]:
+    """Input (cached included) and output tokens of one answer, streamed or whole; 0 where it does not say.
+
+    Streams repeat a field with a growing value, so the largest of each counts. Anthropic counts cached input
+    apart from `input_tokens`; the OpenAI formats count it inside.
+    """
+    most: dict[bytes, int] = {}
+    for name, digits in _FIELD.findall(answer):
+        most[name] = max(most.get(name, 0), int(digits))
+    fresh = max(most.get(b"input_tokens", 0), most.get(b"prompt_tokens", 0))
+    cached = most.get(b"cache_read_input_tokens", 0) + most.get(b"cache_creation_input_tokens", 0)
+    return fresh + cached, max(most.get(b"output_tokens", 0), most.get(b"completion_tokens", 0))

@@ -1,0 +1,150 @@
+"""Everything a run works with but words: prepared workspace, shadow git, publisher, hooks, sandboxes.
+
+Called after the manifest is frozen and before the harness is answered, so nothing hostile runs yet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.broker.egress import Egress
+from agent.broker.git.fetch import Fetcher
+from agent.broker.git.prepare import Prepared, prepare
+from agent.broker.git.shadow import ShadowGit
+from agent.broker.git.workspace import open_shadow, open_worktree
+from agent.broker.git.worktree import WorkTree
+from agent.broker.github import GitHubApi
+from agent.broker.policy.words import Authority, EgressRequest
+from agent.contract.errors import UpstreamError, UserError
+from agent.contract.sandbox import Purpose, SandboxSpec
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A prepared workspace.
+
+    Attributes:
+        prepared: what was found and moved aside.
+        shadow, worktree: None where the workspace is no git repository.
+    """
+
+    prepared: Prepared
+    shadow: ShadowGit | None
+    worktree: WorkTree | None
+
+
+def open_bench(
+    workspace: Path,
+    state: Path,
+    *,
+    owner: tuple[int, int],
+    temps: Iterable[Path],
+    head_sha: str | None,
+    also: Iterable[str],
+    needs_git: bool,
+    fetch: Callable[[ShadowGit], Fetcher],
+    learn: Callable[[str], None],
+) -> Bench:
+    """Prepare the workspace and bring it to the commit of the run.
+
+    Args:
+        state: launch's folder; its journal is what launch undoes, whatever becomes of the broker.
+        owner: uid and gid for a workspace that belongs to uid 0.
+        temps: folders in which checkout may have left credential files.
+        head_sha: commit to work on; None is what is checked out.
+        also: further commits to have, such as the base.
+        needs_git: the mode writes, so a workspace without git is an error.
+        learn: told each credential value that was found.
+
+    Raises:
+        UserError: the workspace cannot be used; the text says what to do.
+    """
+    if not workspace.is_dir():
+        raise UserError(
+            f"The workspace {workspace} does not exist. Add a step `uses: actions/checkout` before this one."
+        )
+    prepared = prepare(workspace, state / "prepare", uid=owner[0], gid=owner[1], temps=list(temps))
+    for value in prepared.secrets:
+        learn(value)
+    if prepared.head is None:
+        if needs_git:
+            raise UserError(
+                f"The workspace {workspace} is no git checkout. Add a step `uses: actions/checkout` before this one."
+            )
+        return Bench(prepared, None, None)
+    shadow = open_shadow(prepared, state / "shadow.git")
+    wanted = [sha for sha in dict.fromkeys([head_sha or prepared.head, *also]) if not shadow.has(sha)]
+    if wanted:
+        try:
+            fetch(shadow).fetch(wanted, haves=[prepared.head])
+        except UpstreamError as exc:
+            raise UserError(
+                f"The commit {wanted[0][:12]} of this run is not in the checkout and could not be fetched ({exc}). "
+                "Check it out with `fetch-depth: 0`, or give the job `contents: read`."
+            ) from exc
+    return Bench(prepared, shadow, open_worktree(prepared, shadow, workspace, commit=head_sha or prepared.head))
+
+
+def git_post(egress: Egress) -> Callable[[str, bytes, Mapping[str, str]], Iterable[bytes]]:
+    """A transport for `Fetcher` over the declared connection `git`."""
+
+    def post(path: str, body: bytes, headers: Mapping[str, str]) -> Iterable[bytes]:
+        answer = egress.stream(EgressRequest("git", "POST", path, {}, headers, body), Authority.broker())
+        if answer.status != 200:
+            answer.close()
+            raise UpstreamError("fetch", answer.message or f"the git server answered {answer.status}", answer.status)
+        return answer.chunks
+
+    return post
+
+
+def hook_files(api: GitHubApi, command: str, ref: str) -> dict[str, bytes]:
+    """The repository files that a hook's command names, as they are at a trusted commit (E12).
+
+    A word of the command names a file where the repository has one of that path; `./` in front is the same.
+    """
+    files = {}
+    for word in command.replace(";", " ").replace("&", " ").replace("|", " ").split():
+        path = word.strip("\"'").removeprefix("./")
+        parts = path.split("/")
+        if not path or path.startswith(("-", "/", "~", "$")) or any(p in ("", ".", "..") for p in parts):
+            continue
+        if not all(c.isalnum() or c in "._-/+@" for c in path):
+            continue
+        try:
+            data = api.get_raw(f"contents/{path}", step=f"read the hook's file {path}", query={"ref": ref})
+        except UpstreamError as exc:
+            if exc.status in (403, 404):
+                continue  # not a file of the repository: a program's name, an argument
+            raise
+        files[path] = data
+    return files
+
+
+def spec_maker(prepared: Prepared, sandbox: Any, tool_caches: Iterable[str]) -> Callable[[Purpose, str], SandboxSpec]:
+    """Specs of this run's sandboxes.
+
+    Args:
+        sandbox: `ai.agent.sandbox` of the trusted configuration.
+        tool_caches: folders of earlier setup-* steps, readable.
+    """
+    readable = (*prepared.readable, *(p for p in tool_caches if os.path.isdir(p)))
+
+    def make(purpose: Purpose, root: str) -> SandboxSpec:
+        # setup has a network, and gates never have one, whatever `open` says: they judge what is there
+        network = purpose is Purpose.SETUP or (purpose is Purpose.MAIN and sandbox.network == "open")
+        return SandboxSpec(
+            purpose=purpose,
+            root=root,
+            network=network,
+            readable=readable,
+            env=dict(sandbox.env),
+            memory_mb=sandbox.memory_mb,
+            pids=sandbox.pids,
+        )
+
+    return make
