@@ -124,7 +124,8 @@ def _jobs_text(api: GitHub, ctx: ToolContext, jobs: Iterable[Mapping[str, Any]],
     ordered = sorted(jobs, key=lambda j: (_rank(j.get("conclusion"), j.get("status")), j.get("id") or 0))
     bad = [j for j in ordered if j.get("conclusion") in BAD and isinstance(j.get("id"), int)]
     failed = [j for j in bad if j.get("conclusion") != "cancelled"] or bad
-    parts, seen = [head], {}
+    parts = [head]
+    seen: dict[str, str] = {}
     for job in failed[:_JOBS]:
         got = _read_log(api, ctx, job)
         same = got.signature if isinstance(got, Extract) else None

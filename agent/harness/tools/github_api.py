@@ -165,10 +165,19 @@ class GitHub:
         The broker follows the redirect to the log's host and shows neither the token to that host nor the
         signed address to this side (F14).
         """
-        frames = self._ctx.broker.stream(
-            "egress", b"", connection="github", method="GET", path=self.root + path, query={}, headers={}, stream=True
+        frames = iter(
+            self._ctx.broker.stream(
+                "egress",
+                b"",
+                connection="github",
+                method="GET",
+                path=self.root + path,
+                query={},
+                headers={},
+                stream=True,
+            )
         )
-        first = next(iter(frames), None)
+        first = next(frames, None)
         if first is None:
             raise UpstreamError("read log", "The connection ended without an answer.")
         reply = _reply(first.header, first.payload)

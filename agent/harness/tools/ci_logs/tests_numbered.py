@@ -1,0 +1,109 @@
+"""Failed tests of frameworks that number them: RSpec, Mocha, PHPUnit, Playwright, Minitest, ExUnit."""
+
+from __future__ import annotations
+
+import re
+
+from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log, Place, place_of
+
+_HEAD = re.compile(r"^(\s{0,4})(\d{1,4})\) (\S.*)$")
+_SAYS = re.compile(
+    r"(?m)^\s*\d+ failing\b|^Failures:|^Failed examples:|^There (?:was|were) \d+ (?:failure|error)|^\s+\d+ failed$|"
+    r"^\s+\d+\) (?:Failure|Error):$|\d+ tests?, \d+ failures?|^FAILURES!|^\s+1\) \["
+)
+_PLACES = (
+    re.compile(r"^\s+# (\S+?):(\d+):in "),  # RSpec
+    re.compile(r"^(\S+\.php):(\d+)$"),
+    re.compile(r"^\s+at (?:.*? \()?((?:file://)?[^\s():]+\.[cm]?[jt]sx?):(\d+):(\d+)\)?$"),
+    re.compile(r"^\s+(\S+\.exs?):(\d+)(?:: .*)?$"),
+    re.compile(r"^\S.* \[(\S+?):(\d+)\]:$"),  # Minitest
+)
+_TOTALS = re.compile(
+    r"^\s*(?:\d+ examples?, [1-9]\d* failures?.*|\d+ failing|\d+ failed|Tests: \d+, Assertions: .*(?:Failures|Errors): .*|"
+    r"\d+ runs, \d+ assertions, .*|(?:\d+ doctests?, )?\d+ tests?, [1-9]\d* failures?.*)$"
+)
+_RSPEC = re.compile(r"^rspec (\.?/?\S+?):(\d+) # (.+)$")
+_BLOCK = 60
+_HEADS_CAP = 200
+
+
+def numbered(log: Log, out: Findings) -> None:
+    """Blocks that begin with `1) …`, with message, difference and the first frame in the repository."""
+    if not _SAYS.search(log.text):
+        return
+    heads = [i for i, text in enumerate(log.lines) if _HEAD.match(text)][:_HEADS_CAP]
+    rspec = {m[3].strip(): m for text in log.lines if (m := _RSPEC.match(text))}
+    for i in heads:
+        _block(log, out, i, set(heads), is_rspec=bool(rspec))
+    for i, text in enumerate(log.lines):
+        if _TOTALS.match(text):
+            out.keep(i, FIRST)
+        elif _RSPEC.match(text):
+            out.keep(i, SECOND)
+
+
+def _block(log: Log, out: Findings, start: int, heads: set[int], *, is_rspec: bool) -> None:
+    head = _HEAD.match(log.lines[start])
+    assert head is not None
+    name, end = head[3].strip(), start + 1
+    if name in ("Failure:", "Error:") and start + 1 < len(log.lines):
+        name = log.lines[start + 1].split(" [")[0].strip().rstrip(":")
+    else:
+        name, end = _title(log, start, name, len(head[1]))
+    at: Place | None = None
+    own = re.search(r"(?:^|› )(\S+\.[cm]?[jt]sx?):(\d+):\d+ › ", name)
+    if own:
+        at = place_of(log, own[1], own[2])
+    said = frames = 0
+    explained = False
+    for i in range(start + 1, min(start + _BLOCK, len(log.lines))):
+        text = log.lines[i]
+        if (
+            i in heads
+            or _TOTALS.match(text)
+            or _RSPEC.match(text)
+            or text.startswith(("Finished in", "FAILURES!", "##["))
+        ):
+            break
+        if i < end:
+            out.keep(i, FIRST)
+            continue
+        if not text.strip():
+            continue
+        found = next((m for p in _PLACES if (m := p.match(text))), None)
+        if found:
+            here = place_of(log, found[1], found[2])
+            if here and frames < 3:
+                out.keep(i, FIRST if frames == 0 else SECOND)
+                out.place(here, i)
+                if frames == 0 and (at is None or own):
+                    at = here
+                frames += 1
+            explained = explained or here is not None
+        elif re.match(r"^\s*(?:>?\s*\d+ \||\||at )", text):
+            if text.lstrip().startswith(">"):
+                out.keep(i, THIRD)
+        elif said < 14 and not explained:
+            said += 1
+            out.keep(i, FIRST if said <= 8 else SECOND)
+    if explained or said:
+        out.keep(start, FIRST)
+        out.vote(Kind.TEST, 3)
+        out.test(name.rstrip("─ ").rstrip(":"), at, log.numbers[start])
+
+
+def _title(log: Log, start: int, name: str, indent: int) -> tuple[str, int]:
+    """A Mocha title runs over several deeper lines up to one that ends with a colon."""
+    if name.endswith((":", "─")) or "::" in name or " › " in name or "(" in name:
+        return name, start + 1
+    parts = [name]
+    for i in range(start + 1, min(start + 6, len(log.lines))):
+        text = log.lines[i]
+        if not text.strip() or len(text) - len(text.lstrip()) <= indent + 2:
+            break
+        parts.append(text.strip())
+        if text.rstrip().endswith(":") and not text.lstrip().startswith(("Failure/Error", "AssertionError")):
+            return " ".join(parts), i + 1
+        if "Error" in text:
+            break
+    return name, start + 1
