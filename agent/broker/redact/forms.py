@@ -76,10 +76,9 @@ class Form:
 
 def looks_random(text: str) -> bool:
     """Whether a piece this short can stand for a secret: a mix that words and numbers do not have."""
-    digits = sum(c.isdigit() for c in text)
-    letters = sum(c.isalpha() for c in text)
-    turns = sum(a.islower() and b.isupper() for a, b in itertools.pairwise(text))
-    return bool((digits >= 2 and letters >= 2) or turns >= 3)
+    kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" for c in text if c.isalnum()]
+    turns = sum(a != b and (a, b) != ("u", "l") for a, b in itertools.pairwise(kinds))
+    return turns >= 3
 
 
 def ordinary(value: str) -> bool:
@@ -144,8 +143,8 @@ def forms(name: str, value: str) -> Iterator[Form]:
         heads, tails = _edges(value)
         yield _form(name, plain, RUN, value=value, heads=heads, tails=tails, gaps=_gaps(raw))
         yield _form(name, plain[::-1], RUN, gaps=_gaps(raw[::-1]))
-        for dressed in _escaped(value):
-            yield _form(name, flat(to_bytes(dressed)), ENCODED_RUN)
+        for dressed in {flat(to_bytes(spelt)) for spelt in _escaped(value)} - {plain}:
+            yield _form(name, dressed, ENCODED_RUN)
         if codecs.encode(value, "rot13") != value:
             yield _form(name, flat(to_bytes(codecs.encode(value, "rot13"))), len(plain))
     for data in (raw, value.encode("utf-16-le", "surrogatepass")):
@@ -233,8 +232,7 @@ def _escaped(value: str) -> list[str]:
         value.replace("'", "'\\''"),
         value.replace("\n", "\\n"),
     ]
-    plain = flat(to_bytes(value))
-    return list({s for s in found if len(flat(to_bytes(s))) >= SHORTEST and flat(to_bytes(s)) != plain})
+    return list(dict.fromkeys(found))
 
 
 def _edges(value: str) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:

@@ -11,9 +11,10 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
+from agent.broker.redact.forms import looks_random
 from agent.broker.redact.tables import (
     NAMED,
     NOT_KEYS,
@@ -21,6 +22,7 @@ from agent.broker.redact.tables import (
     PLACES,
     TOKENS,
     TRAILING,
+    Token,
 )
 
 _ANSI = re.compile(rb"\x1b\[[0-9;]*m\Z")
@@ -28,6 +30,8 @@ _LINE = re.compile(rb"[^\n]*\n?")
 _BODY = re.compile(rb"[A-Za-z0-9+/=]{16,}|\\n|=[A-Za-z0-9+/]{4}|(Proc-Type|DEK-Info|Version|Comment): ")
 _END = re.compile(rb"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
 _PEM_REACH = 1 << 16
+_HEADER_REACH = 4096
+_TRIES = 32
 _Found = tuple[int, int, str]
 
 
@@ -54,53 +58,97 @@ def named(key: str, value: str) -> str:
     return redact(f"{key}={value}")[len(key) + 1 :] if redact(key) == key else value
 
 
-def _compiled(pattern: str, *, fold: bool) -> Any:
-    import re2  # 20 ms, paid at the first text rather than at start
+class _Finder:
+    """Rules as one automaton. No groups: with them re2 leaves its automaton and is a hundred times slower."""
 
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.case_sensitive = not fold
-    options.max_mem = 64 << 20
-    return re2.compile(pattern.encode(), options)
+    def __init__(self, patterns: tuple[str, ...], *, fold: bool) -> None:
+        import re2  # 20 ms, paid at the first text rather than at start
 
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1
+        options.case_sensitive = not fold
+        options.never_capture = True
+        options.max_mem = 64 << 20
+        self._find: Any = re2.compile("|".join(f"(?:{p})" for p in patterns).encode(), options)
 
-@cache
-def _token_finder() -> tuple[Any, tuple[str, ...], tuple[bool, ...]]:
-    pattern = "|".join(f"({rule.pattern})" for rule in TOKENS)
-    return (
-        _compiled(pattern, fold=False),
-        tuple(rule.label for rule in TOKENS),
-        tuple(rule.bounded for rule in TOKENS),
-    )
+    def search(self, data: bytes, at: int) -> tuple[int, int] | None:
+        match = self._find.search(data, at)
+        return match.span() if match else None
 
 
 @cache
-def _name_finder() -> Any:
-    return _compiled(NAMED, fold=True)
+def _token_finder() -> _Finder:
+    return _Finder(tuple(rule.find for rule in TOKENS), fold=False)
 
 
 @cache
-def _place_finder() -> Any:
-    return _compiled("|".join(pattern for _, pattern in PLACES), fold=True)
+def _name_finder() -> _Finder:
+    return _Finder((NAMED,), fold=True)
+
+
+@cache
+def _place_finder() -> _Finder:
+    return _Finder(tuple(pattern for _, pattern in PLACES), fold=True)
+
+
+@cache
+def _exact(pattern: str, *, fold: bool = False) -> re.Pattern[bytes]:
+    """Python's form of a rule, compiled when a candidate first needs it."""
+    return re.compile(pattern.encode(), re.I if fold else 0)
+
+
+class _Rule:
+    """A token's shape whole, compiled when a candidate first needs it."""
+
+    def __init__(self, token: Token) -> None:
+        self.label = token.label
+        self.bounded = token.bounded
+        self._pattern = f"(?:{token.find})(?:{token.rest})".encode()
+
+    @cached_property
+    def match(self) -> Callable[[bytes, int], re.Match[bytes] | None]:
+        return re.compile(self._pattern).match
+
+
+@cache
+def _rules_by_start() -> dict[int, list[_Rule]]:
+    """Rules by the byte they begin with: a literal, a class, or a group of literals."""
+    rules: dict[int, list[_Rule]] = {}
+    for token in TOKENS:
+        rule = _Rule(token)
+        if token.find.startswith("(?:"):
+            starts = {part[0] for part in token.find[3:].split(")")[0].split("|")}
+        elif token.find.startswith("["):
+            starts = set(token.find[1 : token.find.index("]")])
+        else:
+            starts = {token.find.removeprefix("\\")[0]}
+        for start in starts:
+            rules.setdefault(ord(start), []).append(rule)
+    return rules
 
 
 def _tokens(data: bytes) -> Iterator[_Found]:
-    finder, labels, bounded = _token_finder()
+    finder = _token_finder()
+    blocks = _KeyBlocks(data)
     at = 0
-    while (match := finder.search(data, at)) is not None:
-        start, end = match.span()
-        group = next(i for i in range(1, len(labels) + 1) if match.start(i) >= 0)
-        label = labels[group - 1]
-        at = end
-        if label == "private-key":
-            yield from _key_block(data, end)
-        elif label in _AROUND:
-            yield from _AROUND[label](data, start, end)
-        elif bounded[group - 1] and not _starts_word(data, start):
-            at = start + 1
-        else:
-            end = start + len(data[start:end].rstrip(b"."))
-            yield start, end, label
+    while (span := finder.search(data, at)) is not None:
+        start = span[0]
+        at = start + 1
+        for rule in _rules_by_start().get(data[start], ()):
+            match = rule.match(data, start)
+            if match is None or (rule.bounded and not _starts_word(data, start)):
+                continue
+            end = match.end()
+            if rule.label == "private-key":
+                for found in blocks.body(end):
+                    yield found
+                    end = found[1]
+            elif rule.label in _AROUND:
+                yield from _AROUND[rule.label](data, start, end)
+            else:
+                yield start, start + len(data[start:end].rstrip(b".")), rule.label
+            at = end
+            break
 
 
 def _starts_word(data: bytes, start: int) -> bool:
@@ -113,25 +161,34 @@ def _starts_word(data: bytes, start: int) -> bool:
     return bool(_ANSI.search(before))
 
 
-def _key_block(data: bytes, start: int) -> Iterator[_Found]:
-    """The body of a private key, also with a log's prefix on each line, in one line, or cut off."""
-    end = _END.search(data, start, start + _PEM_REACH)
-    if end is not None:
-        body = data[start : end.start()]
-        if not re.fullmatch(rb"[\s\\nr]*\[redacted:[^\]]*\][\s\\nr]*", body):
-            lead = re.match(rb"(?:\r|\n|\\r|\\n)*", body)
-            skip = lead.end() if lead else 0
-            yield start + skip, end.start(), "private-key"
-        return
-    at = start
-    for match in _LINE.finditer(data, start, start + _PEM_REACH):
-        if match.start() > start and not _BODY.search(match[0]):
-            break
-        at = match.end() - match[0].endswith(b"\n")
-    body = data[start:at]
-    if body.strip() and not body.strip().startswith(b"[redacted:"):
-        lead = re.match(rb"(?:\r|\n|\\r|\\n)*", body)
-        yield start + (lead.end() if lead else 0), at, "private-key"
+class _KeyBlocks:
+    """Bodies of private keys: with a log's prefix on each line, in one line, or cut off."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._end: re.Match[bytes] | None = None
+        self._searched = -1  # no END frame begins before here, after the last search's start
+
+    def body(self, start: int) -> Iterator[_Found]:
+        """What stands after the BEGIN frame that ends at `start`."""
+        data = self._data
+        if self._searched < start:  # one search for all BEGIN frames before the next END: linear in all
+            self._end = _END.search(data, start)
+            self._searched = self._end.start() if self._end else len(data)
+        end = self._searched if self._end and self._searched - start <= _PEM_REACH else self._cut_off(start)
+        lead = re.compile(rb"(?:\r|\n|\\r|\\n)*").match(data, start, end)
+        begin = lead.end() if lead else start
+        if data[begin:end].strip() and not data.startswith(b"[redacted:", begin):
+            yield begin, end, "private-key"
+
+    def _cut_off(self, start: int) -> int:
+        """End of the lines that still look like a key's body."""
+        at = start
+        for match in _LINE.finditer(self._data, start, start + _PEM_REACH):
+            if not match[0] or (match.start() > start and not _BODY.search(match[0])):
+                break
+            at = match.end() - match[0].endswith(b"\n")
+        return at
 
 
 def _left_of(pattern: bytes, label: str) -> Callable[[bytes, int, int], Iterator[_Found]]:
@@ -146,6 +203,16 @@ def _left_of(pattern: bytes, label: str) -> Callable[[bytes, int, int], Iterator
     return check
 
 
+def _jwt(data: bytes, start: int, end: int) -> Iterator[_Found]:
+    """Found by its second part; the first begins at `eyJ` in the word before, which need not begin there."""
+    left = data[max(0, start - _HEADER_REACH) : start]
+    run = re.match(rb"[A-Za-z0-9_-]*", left[::-1])
+    word = left[len(left) - (run.end() if run else 0) :]
+    at = word.find(b"eyJ")
+    if 0 <= at <= len(word) - 11:
+        yield start - len(word) + at, end, "jwt"
+
+
 def _url_password(data: bytes, start: int, end: int) -> Iterator[_Found]:
     """`scheme://user:password@host`: the password alone goes; a user's own name as password is an example."""
     inner = data[start + 3 : end - 1]
@@ -157,6 +224,8 @@ def _url_password(data: bytes, start: int, end: int) -> Iterator[_Found]:
 
 
 _AROUND: dict[str, Callable[[bytes, int, int], Iterator[_Found]]] = {
+    "jwt": _jwt,
+    "mailchimp-key": _left_of(rb"[0-9a-f]{32}", "mailchimp-key"),
     "azure-client-secret": _left_of(rb"[A-Za-z0-9]{3}[0-9]", "azure-client-secret"),
     "discord-token": _left_of(rb"[MNO][A-Za-z0-9_-]{23,27}", "discord-token"),
     "telegram-token": _left_of(rb"[0-9]{8,10}", "telegram-token"),
@@ -166,33 +235,41 @@ _AROUND: dict[str, Callable[[bytes, int, int], Iterator[_Found]]] = {
 
 
 def _named(data: bytes) -> Iterator[_Found]:
-    at = 0
     finder = _name_finder()
-    while (match := finder.search(data, at)) is not None:
-        start, end = match.span(3)
-        word, mark = match[1].lower(), match[2]
-        value = data[start:end]
-        at = match.end(1)
+    at = skip = tries = 0
+    while (span := finder.search(data, at)) is not None:
+        match = _exact(NAMED, fold=True).match(data, *span)
+        at = span[0] + 1 if match is None else match.end(1)
+        if match is None:
+            continue
+        tries = tries + 1 if span[1] == skip else 0
+        skip = span[1]
+        if tries > _TRIES:  # `token=token=token=…` to the end of one word: linear, not quadratic
+            at = skip
+            continue
+        word, mark, value = match[1].lower(), match[2], match[3]
         if _placeholder(value) or not _is_name(data, match.start(1), word, mark):
             continue
-        value = value[: len(value) - len(_TRAIL.search(value)[0])]  # type: ignore[index]
+        value = _TRAIL.sub(b"", value, count=1)
         if _credible(word, value):
-            yield start, start + len(value), word.replace(b"_", b"-").strip(b"-").decode()
-            at = end
+            yield match.start(3), match.start(3) + len(value), word.replace(b"_", b"-").strip(b"-").decode()
+            at = match.end(3)
 
 
 def _placed(data: bytes) -> Iterator[_Found]:
-    at = 0
     finder = _place_finder()
-    while (match := finder.search(data, at)) is not None:
-        group = next(i for i in range(1, len(PLACES) + 1) if match.start(i) >= 0)
-        start, end = match.span(group)
-        at = max(match.start() + 1, end)
-        label = PLACES[group - 1][0]
+    at = 0
+    while (span := finder.search(data, at)) is not None:
+        at = span[0] + 1
+        found = ((label, _exact(pattern, fold=True).match(data, *span)) for label, pattern in PLACES)
+        label, match = next((pair for pair in found if pair[1] is not None), ("", None))
+        if match is None:
+            continue
+        at = max(at, match.end(1))
         if label == "cookie":
-            yield from _cookies(data, start, end)
-        elif not _placeholder(data[start:end]) and _telling(data[start:end], label):
-            yield start, end, label
+            yield from _cookies(data, *match.span(1))
+        elif not _placeholder(match[1]) and _telling(match[1], label):
+            yield *match.span(1), label
 
 
 _TRAIL = re.compile(TRAILING)
@@ -241,7 +318,7 @@ def _credible(word: bytes, value: bytes) -> bool:
     if value.startswith((b"/", b"./", b"[redacted", b"http://", b"https://")) and word != b"_auth":
         alone = value.startswith(b"/") and b"." not in value and len(value) >= 40
         return alone and _mixed(value)  # base64 that begins with a slash, no path
-    if re.match(rb"[A-Za-z_][\w.]*[(\[]", value) or re.fullmatch(rb"[a-z_]+(\.[a-z_0-9]+)+", value):
+    if re.match(rb"[A-Za-z_][\w.]*[(\[]", value) or _is_code(value):
         return False
     if re.fullmatch(rb"0x[0-9A-Fa-f]+|\d{4}-\d\d-\d\d.*|v?\d+(\.\d+)+[\w.+-]*|sha(1|256|384|512)[-:].*", value):
         return False
@@ -250,6 +327,11 @@ def _credible(word: bytes, value: bytes) -> bool:
     if word == b"auth":
         return len(value) >= 16 and _is_base64_pair(value)
     return len(value) >= 16 or _mixed(value) or re.search(rb"[^\w.-]", value) is not None
+
+
+def _is_code(value: bytes) -> bool:
+    """A dotted name such as `settings.API_KEY_V2`."""
+    return re.fullmatch(rb"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", value) is not None and not looks_random(value.decode())
 
 
 def _is_base64_pair(value: bytes) -> bool:

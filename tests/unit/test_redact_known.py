@@ -1,0 +1,224 @@
+"""Known values in every form never pass, pieces of them neither, and nothing else is touched (S3, E9)."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import html
+import json
+import random
+import re
+import secrets
+import string
+import urllib.parse
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.broker.redact import Redactor, Stream
+from tests.support import make_corpus, oracles
+
+TOKEN = "ghs_CANARY" + "k7QzXw19bTk7QzXw19bTLm4RpV8nZc"
+SYMBOLS = 'pa"ss\\wo/rd-51c0ffee+9Q=='
+LONG = make_corpus.value(random.Random(7), "github-app-jwt")
+b64 = base64.b64encode
+
+
+def each(pattern: str) -> Callable[[str], str]:
+    return lambda v: "".join(pattern.format(o=ord(c), c=c) for c in v)
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "plain": lambda v: v,
+    "base64": lambda v: b64(v.encode()).decode(),
+    "base64 one byte on": lambda v: b64(b"a" + v.encode()).decode(),
+    "base64 two bytes on": lambda v: b64(b"ab" + v.encode() + b"!").decode(),
+    "base64 of a header": lambda v: b64(f"x-access-token:{v}".encode()).decode(),
+    "base64 url": lambda v: base64.urlsafe_b64encode(b"\xff\xfe" + v.encode()).decode(),
+    "base64 in lines": lambda v: "\n    ".join(re.findall(".{1,60}", b64(v.encode()).decode())),
+    "base64 in short lines": lambda v: "\n".join(re.findall(".{1,10}", b64(v.encode()).decode())),
+    "base64 of utf-16": lambda v: b64(v.encode("utf-16-le")).decode(),
+    "base32": lambda v: base64.b32encode(b"q" + v.encode()).decode(),
+    "hex": lambda v: v.encode().hex(),
+    "HEX": lambda v: v.encode().hex().upper(),
+    "hex with colons": lambda v: ":".join(f"{c:02x}" for c in v.encode()),
+    "hex in C": lambda v: ", ".join(f"0x{c:02x}" for c in v.encode()),
+    "hex escapes": each("\\x{o:02x}"),
+    "octal escapes": each("\\{o:03o}"),
+    "unicode escapes": each("\\u{o:04x}"),
+    "UNICODE escapes": each("\\u{o:04X}"),
+    "unicode escapes in braces": each("\\u{{{o:x}}}"),
+    "percent": each("%{o:02X}"),
+    "percent, twice": lambda v: urllib.parse.quote("".join(f"%{ord(c):02X}" for c in v)),
+    "url quoted": lambda v: urllib.parse.quote(v, safe=""),
+    "url quoted, plus": urllib.parse.quote_plus,
+    "entities": each("&#{o};"),
+    "hex entities": each("&#x{o:x};"),
+    "html": html.escape,
+    "JSON": lambda v: json.dumps({"a": v}),
+    "JSON with slashes escaped": lambda v: json.dumps({"a": v}).replace("/", "\\/"),
+    "JSON in JSON": lambda v: json.dumps(json.dumps({"a": v})),
+    "Python": repr,
+    "shell": lambda v: "'" + v.replace("'", "'\\''") + "'",
+    "spaced": " ".join,
+    "dashed": "-".join,
+    "three separators": " - ".join,
+    "a character a line": "\n".join,
+    "pieces joined in code": lambda v: '" + "'.join(re.findall(".{1,5}", v, re.S)),
+    "utf-16": lambda v: v.encode("utf-16-le").decode("latin-1"),
+    "reversed": lambda v: v[::-1],
+    "rot13": lambda v: codecs.encode(v, "rot13"),
+    "prefix cut off": lambda v: v[5:],
+    "end cut off": lambda v: v[:-6],
+    "first half": lambda v: v[: max(20, len(v) // 2)],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("value", [TOKEN, SYMBOLS, LONG], ids=["token", "symbols", "long token"])
+def test_a_known_value_is_found_in_form(form: str, value: str) -> None:
+    """The oracle of the red team finds nothing, the text around stays, and once is enough."""
+    redact = Redactor({"TOKEN": value}).known
+    shown = redact(f"before {FORMS[form](value)} after")
+    assert "[redacted:TOKEN]" in shown
+    assert shown.startswith("before ")
+    assert shown.endswith(" after")
+    assert oracles.canary_hits(shown, value, "all") == []
+    assert redact(shown) == shown
+
+
+@pytest.mark.parametrize("seed", [1, secrets.randbelow(10**9)])
+def test_the_corpus_of_registered_values(seed: int) -> None:
+    """Each value in each form of the corpus leaves no eight characters behind; a new seed each run."""
+    print(f"seed {seed}")
+    for row in make_corpus.build(seed, per_vendor=1)["registered"]:
+        redact = Redactor({"S": row["registered"][0]}).known
+        shown = redact(row["text"])
+        if row["form"].startswith("gzip"):
+            continue  # compressed text is not searched
+        assert shown != row["text"], row
+        assert [s for s in row["secrets"] if make_corpus.leak(s, shown)] == [], row
+        assert redact(shown) == shown
+
+
+def test_every_brace_is_not_a_secret() -> None:
+    """F07: of a JSON secret its value is hidden and its braces are not; empty and short values are nobody's."""
+    redactor = Redactor({"SECRET_JSON": '{\n"k": "CANARY-7f3a9c1e5b"\n}', "NONE": "", "SHORT": "a", "WORD": "password"})
+    text = '{"a": [1, 2]}\n{\n}\n"k": a password'
+    assert redactor.known(text) is text
+    assert redactor.known("see CANARY-7f3a9c1e5b here") == "see [redacted:SECRET_JSON] here"
+    assert redactor.unregistered == ["NONE", "SHORT", "WORD"]
+
+
+def test_a_mask_never_breaks_json() -> None:
+    """F08: quote and backslash at the very edges of the value, in JSON and in JSON within JSON."""
+    for value in ('pa"ss\\word-51c0ffee', '"\\pass-51c0ffee-word\\', '\\"51c0ffee-abc-def"'):
+        redact = Redactor({"P": value}).known
+        for text in (json.dumps({"t": f"x {value} y"}), json.dumps({"t": json.dumps({"u": value})})):
+            shown = redact(text)
+            assert "[redacted:P]" in shown
+            assert oracles.canary_hits(shown, value) == []
+            assert json.loads(shown)
+
+
+def test_lines_of_a_key_are_hidden_one_by_one() -> None:
+    """A multi-line key: each line of its body alone, under a log's prefix; its public frame stays."""
+    key = make_corpus.pem(random.Random(3), "RSA PRIVATE KEY", 4)
+    redact = Redactor({"KEY": key}).known
+    for line in key.split("\n")[1:-1]:
+        assert redact(f"12:00:01 {line} |") == "12:00:01 [redacted:KEY] |"
+    assert redact("-----BEGIN RSA PRIVATE KEY-----") == "-----BEGIN RSA PRIVATE KEY-----"
+
+
+def test_the_password_of_a_url_is_hidden_alone() -> None:
+    """A connection string is a secret whole, and so is its password in another string."""
+    redact = Redactor({"DB": "postgres://app:51c0ffee%21Qz@db.internal:5432/w"}).known
+    assert redact("PGPASSWORD=51c0ffee!Qz") == "PGPASSWORD=[redacted:DB]"
+    assert redact("host db.internal:5432 is up") == "host db.internal:5432 is up"
+
+
+def test_other_tokens_of_the_same_kind_are_left_alone() -> None:
+    """Public prefixes and headers that every token of a kind shares are no piece of this one."""
+    redact = Redactor({"T": LONG, "P": "x-access-token:" + TOKEN}).known
+    other = make_corpus.value(random.Random(8), "github-app-jwt")
+    for text in (other, "x-access-token: none", "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9", "ghs_"):
+        assert redact(text) == text
+
+
+def test_binary_data_of_a_tree_names_the_secret_it_holds() -> None:
+    """A tree is refused by name, whatever surrounds the value; without the value it passes."""
+    redactor = Redactor({"A": TOKEN})
+    noise = random.Random(1).randbytes(300_000)
+    assert redactor.holds_known(noise) is None
+    assert redactor.holds_known(noise + TOKEN.encode("utf-16-be") + noise) == "A"
+    assert redactor.holds_known(noise + TOKEN[8:].encode() + noise) == "A"
+    assert redactor.known_bytes(b"\xff" + TOKEN.encode() + b"\xfe") == b"\xff[redacted:A]\xfe"
+
+
+def test_a_value_added_later_is_known_from_then_on() -> None:
+    """A token minted during the run."""
+    redactor = Redactor({})
+    assert redactor.known(TOKEN) == TOKEN
+    redactor.add("MINTED", TOKEN)
+    assert redactor.known(TOKEN) == "[redacted:MINTED]"
+
+
+def test_a_value_across_a_chunk_boundary() -> None:
+    """Large texts are scanned in chunks; a value may lie on any boundary."""
+    redact = Redactor({"A": TOKEN}).known
+    for shift in (-20, -1, 0, 1):
+        pad = "x " * ((1 << 17) + shift)
+        assert redact(pad + TOKEN + pad) == pad + "[redacted:A]" + pad
+
+
+def test_a_password_of_symbols_and_other_scripts() -> None:
+    """Values with too few letters for the flat view are found as they are spelt."""
+    for value in ("!§$%&/()=?`´*+", "пароль-секрет-да", "密码是非常秘密的东西"):
+        redact = Redactor({"P": value}).known
+        for text in (value, value[::-1], json.dumps(value)[1:-1], urllib.parse.quote(value)):
+            assert redact(f"a {text} b") == "a [redacted:P] b"
+
+
+ALPHABET = string.ascii_letters + string.digits + "+/=_-.~!\"\\' "
+VALUES = st.text(ALPHABET, min_size=24, max_size=60).filter(
+    lambda v: sum(c.isdigit() for c in v) > 4 and sum(c.isalpha() for c in v) > 8 and v == v.strip()
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(VALUES, st.text(max_size=60), st.text(max_size=60), st.sampled_from(sorted(FORMS)))
+def test_no_value_passes_in_any_form(value: str, before: str, after: str, form: str) -> None:
+    """Random values in random surroundings: the red team's oracle finds none of its `must` forms."""
+    shown = Redactor({"V": value}).known(f"{before} {FORMS[form](value)} {after}")
+    assert oracles.canary_hits(shown, value) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=400))
+def test_text_without_a_secret_is_the_same_object(text: str) -> None:
+    """Nothing is masked too much."""
+    assert Redactor({"A": TOKEN, "B": SYMBOLS, "C": LONG}).known(text) is text
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 9000), max_size=30), st.integers(0, 40_000), st.sampled_from([TOKEN, LONG, SYMBOLS]))
+def test_a_stream_gives_what_the_whole_gives(cuts: list[int], lead: int, value: str) -> None:
+    """However a text is cut into pieces, no start of a secret gets out before its end is seen."""
+    redactor = Redactor({"A": value})
+    text = ("line of words\n" * (lead // 14 + 1))[:lead] + value + "\n" + "more words\n" * 3000 + value
+    stream, out, at = Stream(redactor), "", 0
+    for cut in [*cuts, len(text)]:
+        piece = stream.feed(text[at : at + cut])
+        out += piece
+        at += cut
+        assert value[:12] not in out
+    assert out + stream.flush() == redactor.outside(text)
+
+
+def test_a_stream_lets_text_out_before_its_end() -> None:
+    """Holding everything back would be safe and useless."""
+    stream = Stream(Redactor({"A": TOKEN}))
+    out = "".join(stream.feed("words and words\n") for _ in range(10_000))
+    assert len(out) > 100_000
