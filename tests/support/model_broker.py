@@ -43,7 +43,7 @@ class LoopbackBroker:
         headers = {**fields["headers"], "x-api-key": self.key, "authorization": f"Bearer {self.key}"}
         path = fields["path"] + ("?" + urlencode(fields["query"]) if fields.get("query") else "")
         try:
-            answer = self._send(connection, fields["method"], path, payload, headers)
+            link, answer = self._send(connection, fields["method"], path, payload, headers)
         except (OSError, http.client.HTTPException) as exc:
             raise CallFailed("upstream", f"cannot reach the provider: {exc}", {}) from exc
         yield Frame({"status": answer.status, "headers": dict(answer.getheaders()), "more": True})
@@ -51,15 +51,16 @@ class LoopbackBroker:
             try:
                 chunk = answer.read1(self.piece)
             except (OSError, http.client.HTTPException) as exc:
-                self._open.pop(connection, None)
+                link.close()
                 raise CallFailed("upstream", f"the answer was cut off: {exc}", {}) from exc
             if not chunk:
                 answer.read()  # `read1` alone leaves an answer of known length open
                 break
             yield Frame({"more": True}, chunk)
+        self._open[connection] = link  # free for the next request only now
         yield Frame({"ok": True})
 
-    def _send(self, connection: str, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Any:
+    def _send(self, connection: str, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[Any, Any]:
         """Over the kept connection; anew, once, when the server has closed that."""
         for fresh in (False, True):
             link = None if fresh else self._open.pop(connection, None)
@@ -74,6 +75,5 @@ class LoopbackBroker:
                 if fresh:
                     raise
                 continue
-            self._open[connection] = link
-            return answer
+            return link, answer
         raise AssertionError("unreachable")

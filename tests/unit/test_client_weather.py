@@ -1,0 +1,208 @@
+"""Every fault kind on every wire: the run goes on where it can, and ends honestly where it cannot."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from agent.harness.clients import Retry
+from agent.harness.loop import Limits, StopReason, ToolMessage
+from tests.support.model_run import WIRES, Ran, entry, run, tool
+from tests.support.model_server import Call, Cut, Inside, ModelServer, Raw, Slow, Status, Turn
+
+WORK = Turn(calls=[Call("read_file", {"path": "a"})])
+COMPLETED, ERROR, BUDGET = StopReason.COMPLETED, StopReason.ERROR, StopReason.BUDGET
+
+# kind: (turns after one turn of work, how the run ends, requests in all)
+FAULTS: Mapping[str, tuple[list[Turn], StopReason, int]] = {
+    "429 once": ([Turn(fault=Status(429))], COMPLETED, 3),
+    "429 Retry-After": ([Turn(fault=Status(429, headers={"retry-after": "1"}))], COMPLETED, 3),
+    "529 twice": ([Turn(fault=Status(529))] * 2, COMPLETED, 4),
+    "500": ([Turn(fault=Status(500))], COMPLETED, 3),
+    "503 with HTML": ([Turn(fault=Status(503, b"<html>busy</html>"))], COMPLETED, 3),
+    "408": ([Turn(fault=Status(408))], COMPLETED, 3),
+    "529 for ever": ([Turn(fault=Status(529))] * 9, ERROR, 5),
+    "quota used up": ([Turn(fault=Status(429, type="insufficient_quota"))], ERROR, 2),
+    "overload inside a 200": ([Turn("part", fault=Inside())], COMPLETED, 3),
+    "error inside, not retryable": ([Turn("part", fault=Inside("invalid_request_error", "no"))], ERROR, 2),
+    "cut stream": ([Turn("x" * 200, fault=Cut(4))], COMPLETED, 3),
+    "cut inside a call": ([Turn(calls=[Call("write_file", {"path": "a" * 99})], fault=Cut(5))], COMPLETED, 3),
+    "stream ends early, body whole": ([Turn("x" * 200, fault=Cut(4, clean=True))], COMPLETED, 3),
+    "nothing at all": ([Turn(fault=Cut(0))], COMPLETED, 3),
+    "silence in the stream": ([Turn("x" * 200, fault=Slow(20, 3))], COMPLETED, 3),
+    "silence from the start": ([Turn("x", fault=Slow(20, 0))], COMPLETED, 3),
+    "stream that is no JSON": ([Turn(fault=Raw(b"data: {oops\n\n"))], COMPLETED, 3),
+    "body that is no JSON": ([Turn(fault=Raw(b"<html>", "application/json"))], COMPLETED, 3),
+    "401": ([Turn(fault=Status(401))], ERROR, 2),
+    "403": ([Turn(fault=Status(403))], ERROR, 2),
+    "404 no such model": ([Turn(fault=Status(404))], ERROR, 2),
+    "400": ([Turn(fault=Status(400, message="bad"))], ERROR, 2),
+    "context too long": ([Turn(fault=Status(400, message="prompt is too long: 9 tokens > 8"))], ERROR, 2),
+    "413": ([Turn(fault=Status(413))], ERROR, 2),
+    "redirect": ([Turn(fault=Status(302, b"", {"location": "http://127.0.0.1:1/"}))], ERROR, 2),
+    "odd ids and names": ([Turn(calls=[Call("x" * 300, {}, "")])], COMPLETED, 3),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def table() -> Any:
+    """Collects the outcomes and prints them as one table."""
+    rows: dict[str, dict[str, str]] = {}
+    yield rows
+    print(f"\n{'fault':32}" + "".join(f"{wire:>20}" for wire in WIRES))
+    for kind, row in rows.items():
+        print(f"{kind:32}" + "".join(f"{row.get(wire, '-'):>20}" for wire in WIRES))
+
+
+@pytest.mark.parametrize(("wire", "kind"), list(itertools.product(WIRES, FAULTS)))
+def test_fault(wire: str, kind: str, table: dict[str, dict[str, str]]) -> None:
+    """The run ends as it should, with as many requests, and what was done before the fault is kept."""
+    turns, wanted, requests = FAULTS[kind]
+    with ModelServer([WORK, *turns, Turn("done")]) as server:
+        ran = run(server, wire, retry=Retry(attempts=4), entry_fields={"options": {"idle_s": 0.3}})
+
+    table.setdefault(kind, {})[wire] = f"{ran.result.stop_reason} / {len(ran.requests)}"
+    assert (ran.result.stop_reason, len(ran.requests)) == (wanted, requests)
+    assert ran.result.ok is (wanted is COMPLETED)
+    done = [message for message in ran.result.messages if isinstance(message, ToolMessage)]
+    assert done[0].results[0].text == "read_file {'path': 'a'}"
+    assert [one.results[0].name for one in done] == (
+        ["read_file"] + (["x" * 300] if kind == "odd ids and names" else [])
+    )
+    assert ran.result.reason
+
+
+def waits(turns: list[Turn], **options: Any) -> Ran:
+    with ModelServer([*turns, Turn("done")]) as server:
+        return run(server, "anthropic", **options)
+
+
+def test_waits_double_and_keep_to_the_providers_wish() -> None:
+    """Waits double with jitter; `Retry-After` in seconds, milliseconds or as a date is never undercut."""
+    doubling = waits([Turn(fault=Status(529))] * 5)
+    asked = waits(
+        [Turn(fault=Status(429, headers=headers)) for headers in ({"retry-after": "7"}, {"retry-after-ms": "2500"},
+         {"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, {"retry-after": "soon"})]
+    )  # fmt: skip
+
+    assert doubling.waits == [0.375, 0.75, 1.5, 3.0, 6.0]
+    assert [round(wait, 3) for wait in asked.waits] == [7.094, 2.688, 0.375, 3.0]
+    assert [fields["attempt"] for fields in asked.named("model.retry")] == [1, 2, 3, 4]
+
+
+def test_no_wait_beyond_the_clock_of_the_run() -> None:
+    """A wait that the run's clock does not allow is not begun: the run ends at once with what it has."""
+    ran = waits([Turn(fault=Status(429, headers={"retry-after": "90"}))], limits=Limits(timeout_s=60))
+
+    assert (ran.waits, ran.result.stop_reason, len(ran.requests)) == ([], ERROR, 1)
+    assert "no time left to wait" in ran.result.reason
+
+
+def test_wish_for_an_hour_counts_as_down() -> None:
+    """A provider that asks for an hour is not waited for."""
+    ran = waits([Turn(fault=Status(429, headers={"retry-after": "3600"}))])
+
+    assert (ran.waits, ran.result.stop_reason) == ([], ERROR)
+
+
+@pytest.mark.parametrize("fault", [Status(529), Status(404), Status(401), Status(400, message="no"), Cut(2)])
+def test_failover_along_the_list(fault: Any) -> None:
+    """Any fault of one provider moves the run to the next model, which stays in use, and the transcript says so."""
+    work = [Turn(fault=fault)] * 3
+    with ModelServer([WORK, *work]) as first, ModelServer([WORK, Turn("done")]) as second:
+        models = [entry("anthropic"), entry("openai-responses", connection="model-1", model="gpt-5.2")]
+        ran = run(
+            first, "", models=models, origins={"model": first.url, "model-1": second.url}, retry=Retry(attempts=3)
+        )
+
+    assert (ran.result.stop_reason, ran.result.output, ran.result.turns) == (COMPLETED, "done", 3)
+    moves = ran.named("model.failover")
+    assert [(move["before"], move["after"]) for move in moves] == [("claude-sonnet-4-5", "gpt-5.2")]
+    assert [request.status for request in second.requests] == [200, 200]
+    assert "read_file {'path': 'a'}" in second.requests[0].results
+
+
+def test_unknown_connection_is_refused_by_the_broker_and_moves_on() -> None:
+    """A broker's refusal is a fault of that model alone; without another model it is the reason of the end."""
+    with ModelServer([Turn("done")]) as server:
+        models = [entry("anthropic", connection="nowhere"), entry("anthropic")]
+        moved = run(server, "", models=models, origins={"model": server.url})
+        alone = run(server, "", models=models[:1], origins={"model": server.url})
+
+    assert moved.result.ok
+    assert (alone.result.stop_reason, "egress_connection_unknown" in alone.result.reason) == (ERROR, True)
+
+
+def test_cut_streams_are_paid_for() -> None:
+    """What a cut stream had said already counts against the budgets, in tokens and in money."""
+    ran = waits([Turn("x" * 4000, usage={"input": 1000}, fault=Cut(60))])
+    clean = waits([])
+
+    assert ran.result.ok
+    assert ran.result.usage.input_tokens == 1000 + clean.result.usage.input_tokens
+    assert ran.result.usage.output_tokens > 250 + clean.result.usage.output_tokens
+    assert ran.result.usage.cost is not None
+    assert ran.result.usage.cost > (1000 * 3 + 250 * 15) / 1e6
+
+
+def test_money_caps_the_output_before_the_request() -> None:
+    """The output limit sent is what the money left can pay; a request that it cannot pay at all is not sent."""
+    with ModelServer([Turn("done")]) as server:
+        some = run(server, "anthropic", limits=Limits(max_cost=0.02))
+    with ModelServer([Turn("done")]) as server:
+        none = run(server, "anthropic", limits=Limits(max_cost=0.001))
+
+    assert 1200 < some.requests[0].json["max_tokens"] <= 1334
+    assert (none.result.stop_reason, none.requests) == (BUDGET, [])
+
+
+def test_tokens_cap_the_output_before_the_request() -> None:
+    """The output limit sent is what the token budget leaves; a request that it does not allow is not sent."""
+    with ModelServer([Turn("done")]) as server:
+        some = run(server, "anthropic", limits=Limits(max_tokens=2000))
+    with ModelServer([Turn("done")]) as server:
+        none = run(server, "anthropic", limits=Limits(max_tokens=300))
+
+    assert 1000 < some.requests[0].json["max_tokens"] < 2000
+    assert (none.result.stop_reason, none.requests) == (BUDGET, [])
+
+
+def test_cost_of_an_unknown_model_is_unknown() -> None:
+    """No price is guessed: the cost is None, not 0."""
+    with ModelServer([Turn("done")]) as server:
+        ran = run(server, "openai-chat", entry_fields={"model": "house-model-7b"})
+
+    assert (ran.result.ok, ran.result.usage.cost) == (True, None)
+
+
+def test_stream_that_never_closes_after_its_end() -> None:
+    """A turn that the provider has ended counts, though the connection stays open and silent."""
+    with ModelServer([Turn("All done.", fault=Slow(30, 9))]) as server:
+        ran = run(server, "anthropic", entry_fields={"options": {"idle_s": 0.3}})
+
+    assert ran.result.ok
+
+
+def test_field_that_a_server_refuses_is_left_out() -> None:
+    """An optional field named in a 400 is left out from then on; named again, it is an error."""
+    refusal = Status(400, message="Encrypted content is not supported with this model.")
+    with ModelServer([Turn(fault=refusal), WORK, Turn("done")]) as server:
+        ran = run(server, "openai-responses")
+    with ModelServer([Turn(fault=refusal)] * 2) as server:
+        again = run(server, "openai-responses")
+
+    assert ran.result.ok
+    assert ["include" in request.json for request in ran.requests] == [True, False, False]
+    assert (again.result.stop_reason, len(again.requests)) == (ERROR, 2)
+
+
+def test_tool_results_of_a_batch_run_in_threads_do_not_mix() -> None:
+    """Twenty parallel calls keep their results apart."""
+    calls = [Call("read_file", {"path": str(n)}) for n in range(20)]
+    with ModelServer([Turn(calls=calls), Turn("done")]) as server:
+        ran = run(server, "anthropic", tools=(tool("read_file"),))
+
+    assert ran.requests[1].results == [f"read_file {{'path': '{n}'}}" for n in range(20)]
