@@ -118,7 +118,7 @@ def _wide(fd: int, head: bytes, encoding: str, offset: int, limit: int) -> ToolO
     data = head
     while len(data) < 4 << 20 and (more := os.read(fd, _CHUNK)):
         data += more
-    lines = data.decode(encoding, "replace").replace("\r\n", "\n").removesuffix("\n").split("\n")
+    lines = data.decode(encoding, "replace").removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\n").split("\n")
     numbered = [f"{n}\t{line}" for n, line in enumerate(lines, 1)]
     shown, note = paging.page(numbered, offset, limit, "lines")
     return NotedOutput("\n".join(shown), note=f"{note}; {encoding.upper()}")
