@@ -1,0 +1,46 @@
+"""The command line: `python -m agent COMMAND`.
+
+demo         the main job on an embedded GitHub and a scripted model
+redteam      play cases of a fully hostile model against Airlock and judge what happened
+conformance  hold a model adapter to the loop's contract
+view         make a page to look at of a transcript
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main(argv: list[str]) -> int:
+    """Run one command; returns its exit status."""
+    command, rest = (argv[0], argv[1:]) if argv else ("", [])
+    if command == "demo":
+        from tests.support.demo import main as demo
+
+        return demo(rest)
+    if command == "redteam":
+        from tests.support.redteam import main as redteam
+
+        return redteam(rest)
+    if command == "conformance":
+        from agent.conformance import main as conformance
+
+        return conformance(rest)
+    if command == "view":
+        from agent.viewer import main as view
+
+        return view(rest)
+    if command == "--version":
+        from agent import __version__
+
+        print(f"airlock {__version__}")
+        return 0
+    known = command in ("", "-h", "--help")
+    print((__doc__ or "").strip(), file=sys.stdout if known else sys.stderr)
+    if not known:
+        print(f"\nairlock: no such command: {command}", file=sys.stderr)
+    return 0 if known else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
