@@ -121,6 +121,7 @@ class Anthropic:
             "cache_read_input_tokens": count["cached"],
             "cache_creation_input_tokens": count["cache_write"],
             "output_tokens": count["output"],
+            "output_tokens_details": {"thinking_tokens": count["reasoning"]},
         }
         natural = "refusal" if turn.refusal else "tool_use" if calls else "end_turn"
         return {
@@ -131,7 +132,7 @@ class Anthropic:
     def events(self, turn: Turn, ids: list[str], model: str, size: int) -> Iterator[Event]:
         whole = self.whole(turn, ids, model, size)
         usage = dict(whole["usage"])
-        output = usage.pop("output_tokens", 0)
+        output = {key: usage.pop(key) for key in ("output_tokens", "output_tokens_details") if key in usage}
         start = {**whole, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1} if usage else {}}
         yield "message_start", {"type": "message_start", "message": start}
         yield "ping", {"type": "ping"}
@@ -146,7 +147,7 @@ class Anthropic:
         ending = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
         yield (
             "message_delta",
-            {"type": "message_delta", "delta": ending, "usage": {"output_tokens": output} if usage else {}},
+            {"type": "message_delta", "delta": ending, "usage": output},
         )
         yield "message_stop", {"type": "message_stop"}
 
@@ -230,7 +231,7 @@ class Chat:
             "prompt_tokens": count["input"],
             "completion_tokens": count["output"],
             "total_tokens": count["input"] + count["output"],
-            "prompt_tokens_details": {"cached_tokens": count["cached"]},
+            "prompt_tokens_details": {"cached_tokens": count["cached"], "cache_write_tokens": count["cache_write"]},
             "completion_tokens_details": {"reasoning_tokens": count["reasoning"]},
         }
         reason = "length" if turn.stop == "max_tokens" else "tool_calls" if calls else "stop"
@@ -325,7 +326,7 @@ class Responses:
         count = turn.counts(size)
         usage = {
             "input_tokens": count["input"],
-            "input_tokens_details": {"cached_tokens": count["cached"]},
+            "input_tokens_details": {"cached_tokens": count["cached"], "cache_write_tokens": count["cache_write"]},
             "output_tokens": count["output"],
             "output_tokens_details": {"reasoning_tokens": count["reasoning"]},
             "total_tokens": count["input"] + count["output"],

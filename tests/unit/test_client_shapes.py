@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent.harness.loop import StopReason, ToolMessage
+from agent.harness.loop import StopReason, ToolMessage, Usage
 from tests.support.model_run import WIRES, Ran, run, tool
 from tests.support.model_server import Call, ModelServer, Raw, Recorded, Turn
 
@@ -139,13 +139,12 @@ def test_refusal_ends_with_its_words(wire: str) -> None:
 @every_wire
 def test_usage_with_cached_and_reasoning_tokens(wire: str) -> None:
     """Cached tokens are part of the input, reasoning tokens part of the output, on every wire."""
-    usage = {"input": 1000, "cached": 600, "output": 90, "reasoning": 40}
+    usage = {"input": 1000, "cached": 600, "cache_write": 100, "output": 90, "reasoning": 40}
     with ModelServer([Turn("done", usage=usage)]) as server:
         got = run(server, wire).result.usage
 
-    assert (got.input_tokens, got.cached_tokens, got.output_tokens) == (1000, 600, 90)
-    assert got.reasoning_tokens == (0 if wire == "anthropic" else 40)  # this API does not tell them apart
-    assert got.cost == pytest.approx((400 * 3 + 600 * 0.3 + 90 * 15) / 1e6)
+    cost = (300 * 3 + 600 * 0.3 + 100 * 3.75 + 90 * 15) / 1e6
+    assert got == Usage(1000, 600, 100, 90, 40, pytest.approx(cost))
 
 
 @every_wire

@@ -199,6 +199,20 @@ def test_field_that_a_server_refuses_is_left_out() -> None:
     assert (again.result.stop_reason, len(again.requests)) == (ERROR, 2)
 
 
+@pytest.mark.parametrize(
+    "message",
+    ["max_tokens: 16384 > 4096, which is the maximum allowed number of output tokens for claude-3-opus",
+     "max_tokens is too large: 16384. This model supports at most 4096 completion tokens"],
+)  # fmt: skip
+def test_output_limit_that_is_too_high_is_lowered(message: str) -> None:
+    """A model that writes less than we ask for says how much, and gets that from then on."""
+    with ModelServer([Turn(fault=Status(400, message=message)), WORK, Turn("done")]) as server:
+        ran = run(server, "anthropic")
+
+    assert ran.result.ok
+    assert [request.json["max_tokens"] for request in ran.requests] == [16384, 4096, 4096]
+
+
 def test_tool_results_of_a_batch_run_in_threads_do_not_mix() -> None:
     """Twenty parallel calls keep their results apart."""
     calls = [Call("read_file", {"path": str(n)}) for n in range(20)]

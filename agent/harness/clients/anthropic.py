@@ -191,4 +191,5 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
         cached_tokens=read,
         cache_write_tokens=written,
         output_tokens=integer(usage.get("output_tokens")),
+        reasoning_tokens=integer(mapping(usage.get("output_tokens_details")).get("thinking_tokens")),
     )

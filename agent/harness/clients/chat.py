@@ -210,6 +210,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     return Usage(
         input_tokens=integer(usage.get("prompt_tokens")),
         cached_tokens=integer(mapping(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        cache_write_tokens=integer(mapping(usage.get("prompt_tokens_details")).get("cache_write_tokens")),
         output_tokens=integer(usage.get("completion_tokens")),
         reasoning_tokens=integer(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")),
     )

@@ -7,6 +7,7 @@ leaves no room; then the next model of the list is asked, and stays in use for t
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ from agent.harness.loop import (
 )
 from agent.harness.ports import BrokerPort
 
+# "max_tokens: 16384 > 4096, which is the maximum", "supports at most 4096", "must be less than or equal to 4096"
+_OUTPUT_CAP = re.compile(r"(?:> |at most |less than or equal to |<= ?)(\d{3,7})\b")
 MIN_OUTPUT = 256  # a turn that may say less than this is not worth its input
 
 
@@ -157,7 +160,7 @@ class ModelClient:
             raise CancelledError("The run was cancelled.", self._wasted)
         if fault.kind is FaultKind.CONTEXT:
             raise ContextError(fault.message, self._wasted)
-        if fault.kind is FaultKind.FIELD and _learn(model.settings, fault.field):
+        if fault.kind is FaultKind.FIELD and _learn(model.settings, fault):
             self._log("model.retry", reason=fault.message, attempt=attempt, wait_s=0.0)
             return
         if fault.kind is FaultKind.AUTH:
@@ -208,14 +211,18 @@ def _priced(usage: Usage, price: Price | None) -> Usage:
     return replace(usage, cost=None if price is None else price.cost(usage)) if usage.total_tokens else usage
 
 
-def _learn(settings: Settings, field: str) -> bool:
-    """Take note of a field that this server refuses; False when that was known already."""
+def _learn(settings: Settings, fault: Fault) -> bool:
+    """Take note of what a server refuses; False when that is nothing new."""
+    field = fault.field
     if field in ("max_tokens", "max_completion_tokens"):
-        other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}[field]
-        if settings.output_field == other or f"{field}?" in settings.drop:
+        most = _OUTPUT_CAP.search(fault.message)
+        if most is not None and 0 < int(most[1]) < (settings.max_output or 1 << 30):
+            settings.max_output = int(most[1])
+            return True
+        if "other output field" in settings.drop:
             return False
-        settings.output_field = other
-        settings.drop.add(f"{other}?")
+        settings.output_field = "max_completion_tokens" if field == "max_tokens" else "max_tokens"
+        settings.drop.add("other output field")
         return True
     if field in settings.drop:
         return False

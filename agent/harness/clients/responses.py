@@ -170,6 +170,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     return Usage(
         input_tokens=integer(usage.get("input_tokens")),
         cached_tokens=integer(mapping(usage.get("input_tokens_details")).get("cached_tokens")),
+        cache_write_tokens=integer(mapping(usage.get("input_tokens_details")).get("cache_write_tokens")),
         output_tokens=integer(usage.get("output_tokens")),
         reasoning_tokens=integer(mapping(usage.get("output_tokens_details")).get("reasoning_tokens")),
     )

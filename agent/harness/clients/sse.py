@@ -11,7 +11,7 @@ class SseParser:
     """Feed bytes, get `(event, data)` pairs. An event that has not ended by its blank line is not given out."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []  # the line that has not ended; joined once, so that a long one is not quadratic
         self._event = ""
         self._data: list[str] = []
         self._size = 0
@@ -22,9 +22,12 @@ class SseParser:
         Raises:
             ProviderError: a single event is over 32 MiB.
         """
-        lines = (self._rest + chunk).split(b"\n")
-        self._rest = lines.pop()
         self._size += len(chunk)
+        lines: list[bytes] = []
+        self._rest.append(chunk)
+        if b"\n" in chunk:
+            lines = b"".join(self._rest).split(b"\n")
+            self._rest = [lines.pop()]
         if self._size > _CAP:
             raise ProviderError(Fault(FaultKind.PERMANENT, "The model's provider sent an event that is too large."))
         events = []
@@ -35,7 +38,7 @@ class SseParser:
                 continue
             if self._data:
                 events.append((self._event, "\n".join(self._data)))
-            self._event, self._data, self._size = "", [], len(self._rest)
+            self._event, self._data, self._size = "", [], len(self._rest[0])
         return events
 
     def _field(self, line: bytes) -> None:

@@ -1,0 +1,297 @@
+"""Economy and robustness of the bytes: append-only requests, streams cut at any byte, junk from a provider."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.harness.clients.compaction import Compactor
+from agent.harness.clients.faults import Fault, FaultKind, ProviderError, from_status, retry_after
+from agent.harness.clients.fragments import Fragments
+from agent.harness.clients.prices import find_price
+from agent.harness.clients.sse import SseParser
+from agent.harness.clients.wire import Settings, parse_arguments
+from agent.harness.clients.wires import WIRES, wire_named
+from agent.harness.loop import (
+    AssistantMessage,
+    CallResult,
+    LlmReply,
+    Message,
+    ReplyStop,
+    StopReason,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from tests.support.model_run import WIRES as WIRE_NAMES
+from tests.support.model_run import run, tool
+from tests.support.model_server import Call, ModelServer, Status, Turn
+
+MARK = b',"cache_control":{"type":"ephemeral"}'
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def prefix(raw: bytes) -> bytes:
+    """A request's bytes up to its last message, without cache marks."""
+    head, _, tail = raw.rpartition(b"]")
+    assert tail.startswith((b",", b"}"))
+    return head.replace(MARK, b"")
+
+
+@pytest.mark.parametrize("wire", WIRE_NAMES)
+def test_requests_only_grow_over_fifty_turns(wire: str) -> None:
+    """Each of 51 requests starts with the one before byte for byte, cache marks and the output limit apart."""
+    turns = [Turn("é" * 9, [Call("read_file", {"path": f"{n}.py"})], thinking="hm") for n in range(50)]
+    with ModelServer([*turns, Turn("done")]) as server:
+        ran = run(server, wire, tools=(tool("read_file", "x" * 500),), limits=None)
+
+    bodies = [prefix(request.raw) for request in ran.requests]
+    # The tool always answers the same: what varies is the path, so this is progress.
+    assert (ran.result.stop_reason, len(bodies)) == (StopReason.COMPLETED, 51)
+    assert [after.startswith(before) for before, after in itertools.pairwise(bodies)] == [True] * 50
+    if wire == "anthropic":
+        assert {request.raw.count(MARK) for request in ran.requests[1:]} == {3}
+
+
+def test_each_message_is_encoded_once() -> None:
+    """A message that was sent before is not encoded again; after a compaction only what changed is."""
+    encoded: list[Message] = []
+
+    class Counting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(wire_named("anthropic"), name)
+
+        def items(self, message: Message) -> tuple[bytes, ...]:
+            encoded.append(message)
+            return wire_named("anthropic").items(message)
+
+    fragments, settings = Fragments(Counting()), Settings("m")  # type: ignore[arg-type]
+    messages: tuple[Message, ...] = tuple(UserMessage(str(n)) for n in range(5))
+    for end in range(1, 6):
+        fragments.body(settings, "s", (), messages[:end], 9)
+    assert encoded == list(messages)
+
+    changed = (messages[0], UserMessage("new"), messages[4])
+    body = fragments.body(settings, "s", (), changed, 9)
+
+    assert encoded[5:] == list(changed[1:])
+    assert [one["content"][0]["text"] for one in json.loads(body)["messages"]] == ["0", "new", "4"]
+
+
+def stream(events: list[tuple[str, Any]]) -> bytes:
+    return b"".join(f"event: {name}\r\ndata: {json.dumps(data)}\r\n\r\n".encode() for name, data in events)
+
+
+@given(st.text(alphabet="aé😀\n", min_size=1, max_size=30), st.lists(st.integers(1, 40), max_size=12))
+def test_stream_in_any_pieces_is_the_same(text: str, cuts: list[int]) -> None:
+    """Events are the same whatever bytes the stream is cut at, inside a character or a line end too."""
+    raw = b"\xef\xbb\xbf: hello\n\ndata: first\ndata: second\n\n" + stream([("a", {"text": text}), ("b", {})])
+    whole = SseParser().feed(raw)
+    parser, pieces, rest = SseParser(), [], raw
+    for cut in cuts:
+        pieces += parser.feed(rest[:cut])
+        rest = rest[cut:]
+    pieces += parser.feed(rest)
+
+    assert pieces == whole
+    assert [(name, data) for name, data in whole if name != "a"] == [("", "first\nsecond"), ("b", "{}")]
+    assert json.loads(dict(whole)["a"]) == {"text": text}
+
+
+def test_event_without_end_is_refused() -> None:
+    """A provider that never ends an event does not fill the memory."""
+    parser = SseParser()
+    for _ in range(32):
+        assert parser.feed(b"x" * (1 << 20)) == []
+    with pytest.raises(ProviderError, match="too large"):
+        parser.feed(b"x")
+
+
+@given(st.sampled_from(sorted(WIRES)), st.lists(st.tuples(st.text(max_size=6), junk), max_size=6), junk)
+def test_junk_from_a_provider_is_a_fault_or_a_reply(name: str, events: list[tuple[str, Any]], whole: Any) -> None:
+    """Whatever JSON a provider sends, decoding gives a reply or a ProviderError, and nothing else."""
+    wire = WIRES[name]
+    assembler = wire.assembler()
+    kinds = ["message_start", "content_block_start", "content_block_delta", "message_delta", "error",
+             "response.output_item.done", "response.completed", "response.output_text.delta"]  # fmt: skip
+    for index, (event, data) in enumerate(events):
+        body = data if isinstance(data, dict) else {"delta": data, "message": data, "response": data, "choices": [data]}
+        try:
+            assembler.feed(event, {**body, "type": kinds[index % len(kinds)]})
+        except ProviderError:
+            continue
+    for response in (assembler.response(), whole if isinstance(whole, dict) else {}):
+        try:
+            reply = wire.reply(response)
+        except ProviderError:
+            continue
+        assert isinstance(reply, LlmReply)
+
+
+@given(junk.map(json.dumps) | st.text(max_size=40))
+def test_arguments_are_an_object_or_a_problem(raw: str) -> None:
+    """Arguments decode to an object without a problem, or to none with one."""
+    value, problem = parse_arguments(raw)
+
+    assert (isinstance(value, dict), value is None) == (problem == "", problem != "")
+
+
+@given(st.integers(100, 599), st.binary(max_size=60) | junk.map(lambda value: json.dumps({"error": value}).encode()))
+def test_any_error_body_is_a_fault(status: int, body: bytes) -> None:
+    """Any status and body is a fault with one line of text; server errors can be retried, 2xx bodies aside."""
+    fault = from_status(status, {}, body, 0.0)
+
+    assert "\n" not in fault.message
+    if status == 500 and b"quota" not in body:
+        assert fault.kind in (FaultKind.RETRY, FaultKind.AUTH)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (400, {"error": {"code": "context_length_exceeded", "message": "too long"}}, FaultKind.CONTEXT),
+        (400, {"message": "This model's maximum context length is 8192 tokens"}, FaultKind.CONTEXT),
+        (400, [{"error": {"status": "INVALID_ARGUMENT", "message": "The input token count exceeds the maximum "
+               "number of tokens allowed"}}], FaultKind.CONTEXT),
+        (429, {"error": {"type": "insufficient_quota", "message": "You exceeded your quota"}}, FaultKind.PERMANENT),
+        (400, {"error": {"type": "invalid_request_error", "message": "Your credit balance is too low"}},
+         FaultKind.PERMANENT),
+        (403, {"error": "forbidden"}, FaultKind.AUTH),
+        (400, {"error": {"param": "max_tokens", "message": "x"}}, FaultKind.FIELD),
+        (404, {"error": {"message": "The model `x` does not exist"}}, FaultKind.PERMANENT),
+        (529, {}, FaultKind.RETRY),
+    ],
+)  # fmt: skip
+def test_what_a_provider_means(status: int, body: Any, kind: FaultKind) -> None:
+    """Errors of different providers are told apart: too long, no money, no right, wrong field, busy."""
+    assert from_status(status, {}, json.dumps(body).encode(), 0.0).kind is kind
+
+
+def test_retry_after_forms() -> None:
+    """Seconds, milliseconds, a date; junk and negative values are none."""
+    assert retry_after({"Retry-After": "3"}, 0.0) == 3.0
+    assert retry_after({"retry-after-ms": "250", "retry-after": "9"}, 0.0) == 0.25
+    assert retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, 15.0) == 45.0
+    assert [retry_after({"retry-after": junk}, 0.0) for junk in ("", "-1", "nan", "inf", "x")] == [None] * 5
+
+
+def test_fault_of_the_broker_is_not_the_providers() -> None:
+    """A refusal of the broker says that nothing was sent."""
+    assert Fault(FaultKind.PERMANENT, "x").sent
+
+
+def test_prices() -> None:
+    """Known names with dates and vendors have a price; steps of long requests hold; near misses have none."""
+    sonnet = find_price("claude-sonnet-4-5-20250929")
+    assert sonnet is not None
+    assert sonnet.cost(Usage(1_000_0, 2_000, 3_000, 1_000)) == pytest.approx(
+        (5_000 * 3 + 2_000 * 0.3 + 3_000 * 3.75 + 1_000 * 15) / 1e6
+    )
+    assert sonnet.cost(Usage(300_000, output_tokens=0)) == pytest.approx(300_000 * 6 / 1e6)
+    assert find_price("anthropic/claude-sonnet-4-5") == sonnet
+    assert find_price("gpt-4o-2024-08-06") == find_price("gpt-4o")
+    assert [find_price(name) for name in ("gpt-4o-house-tuned", "claude", "", "sonnet")] == [None] * 4
+    own = find_price("house", {"input": 1, "output": 2})
+    assert own is not None
+    assert own.cost(Usage(1_000_000, 500_000, 0, 1_000_000)) == 3.0
+
+
+def history(turns: int, size: int) -> tuple[Message, ...]:
+    messages: list[Message] = [UserMessage("The task.")]
+    for n in range(turns):
+        messages.append(AssistantMessage(f"Step {n}.", (ToolCall(f"c{n}", "read_file", {"n": n}, f'{{"n": {n}}}'),)))
+        messages.append(ToolMessage((CallResult(f"c{n}", "read_file", "y" * size),)))
+    return tuple(messages)
+
+
+def whole(messages: tuple[Message, ...]) -> bool:
+    """Every call is followed by its result, and no result stands alone."""
+    owed: list[str] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if [result.call_id for result in message.results] != owed:
+                return False
+            owed = []
+        elif owed:
+            return False
+        elif isinstance(message, AssistantMessage):
+            owed = [call.id for call in message.calls]
+    return not owed
+
+
+def test_compaction_elides_old_outputs_first() -> None:
+    """Old outputs go first, with a note of what they were; the task and the latest turns stay as they are."""
+    messages = history(20, 4_000)
+    shorter = Compactor(20_000).optimize(messages, 20_000, overflow=False)
+
+    assert len(shorter) == len(messages)
+    assert shorter[0] is messages[0]
+    assert shorter[-6:] == messages[-6:]
+    assert isinstance(shorter[2], ToolMessage)
+    note = "[left out to save room: 4000 characters that read_file gave. Call it again if you need them.]"
+    assert shorter[2].results[0].text == note
+    assert whole(shorter)
+
+
+def test_no_compaction_without_need() -> None:
+    """Below the threshold the history is the same object, so that caches stay warm."""
+    messages = history(20, 4_000)
+
+    assert Compactor(40_000).optimize(messages, 20_000, overflow=False) is messages
+
+
+@given(st.integers(0, 30), st.integers(0, 3_000), st.integers(100, 50_000), st.booleans())
+def test_compaction_keeps_pairs_whole(turns: int, size: int, window: int, overflow: bool) -> None:
+    """Whatever is left out, every call keeps its result, the task stays, and nothing grows much."""
+    messages = history(turns, size)
+    shorter = Compactor(window).optimize(messages, turns * size // 4, overflow=overflow)
+
+    assert whole(shorter)
+    assert shorter[0] == messages[0]
+    assert len(str(shorter)) <= len(str(messages)) + 300
+    again = Compactor(window).optimize(shorter, 0, overflow=True)
+    assert whole(again)
+
+
+@pytest.mark.parametrize("wire", WIRE_NAMES)
+def test_context_error_is_compacted_once_and_goes_on(wire: str) -> None:
+    """A request that is too long is made shorter and sent again; the result keeps the whole history."""
+    work = [Turn(calls=[Call("read_file", {"path": str(n)})], thinking="hm") for n in range(8)]
+    too_long = Turn(fault=Status(400, message="This model's maximum context length is 8192 tokens."))
+    with ModelServer([*work, too_long, Turn("done")]) as server:
+        ran = run(server, wire, tools=(tool("read_file", "z" * 3_000),), optimizer=Compactor(200_000))
+
+    assert (ran.result.stop_reason, [request.status for request in ran.requests]) == (
+        StopReason.COMPLETED,
+        [200] * 8 + [400, 200],
+    )
+    assert len(ran.requests[-1].raw) < len(ran.requests[-2].raw) * 0.7
+    assert sum("z" * 3_000 in str(message) for message in ran.result.messages) == 8
+    assert ran.named("agent.compacted")[0]["overflow"] is True
+
+
+def test_unknown_wire_is_an_error() -> None:
+    """There is no default format."""
+    with pytest.raises(ValueError, match="Unknown wire format"):
+        wire_named("openai")
+
+
+def test_reply_that_only_filled_the_window_is_too_long() -> None:
+    """A turn that ended because the window is full is a context error, not an answer."""
+    with pytest.raises(ProviderError) as caught:
+        wire_named("anthropic").reply({"content": [], "stop_reason": "model_context_window_exceeded"})
+    cut = wire_named("openai-responses").reply(
+        {"output": [], "status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
+    )
+
+    assert (caught.value.fault.kind, cut.stop) == (FaultKind.CONTEXT, ReplyStop.REFUSAL)
