@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 PATTERN_CAP = 1000  # characters; git's own limit is the path's length
 RULES_CAP = 5000  # rules of one file that are read
+_JOINED = 200  # globs that are joined into one expression; with more each is asked
 
 _POSIX = {
     "alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "blank": " \\t", "cntrl": "\\x00-\\x1f\\x7f", "digit": "0-9",
@@ -141,7 +142,9 @@ class Rules:
     endings: list[tuple[str, int]] = field(default_factory=list)
     name_globs: list[tuple[re.Pattern[str], int]] = field(default_factory=list)
     path_globs: list[tuple[re.Pattern[str], int]] = field(default_factory=list)
+    path_names: dict[str, set[str]] = field(default_factory=dict)  # folder to names that `paths` speaks of
     _any_ending: tuple[str, ...] = ()
+    _globs: tuple[re.Pattern[str] | None, re.Pattern[str] | None] | None = None
 
     @classmethod
     def parse(cls, text: str) -> Rules:
@@ -170,6 +173,9 @@ class Rules:
         try:
             if not any(c in pattern for c in "*?[\\"):
                 (self.paths if anchored else self.names).setdefault(pattern, []).append(number)
+                if anchored:
+                    above, _, name = pattern.rpartition("/")
+                    self.path_names.setdefault(above, set()).add(name)
             elif anchored:
                 self.path_globs.append((glob_regex(pattern), number))
             elif pattern.startswith("*") and len(pattern) > 1 and not any(c in pattern[1:] for c in "*?[\\"):
@@ -197,6 +203,34 @@ class Rules:
         if not folder:
             found = [n for n in found if not self.folder_only[n]]
         return not self.negated[max(found)] if found else None
+
+    def suspects(self, folder: str, names: Iterable[str]) -> set[str]:
+        """Those names that some rule may speak of; for the rest there is no need to ask `verdict`.
+
+        Args:
+            folder: relative to the ignore file's folder, `""` for itself.
+            names: names in that folder.
+        """
+        every = set(names)
+        found = every & self.names.keys()
+        found |= every & self.path_names.get(folder, set())
+        if self._any_ending:
+            found.update(name for name in every if name.endswith(self._any_ending))
+        if len(self.name_globs) + len(self.path_globs) > _JOINED:
+            return every
+        if self._globs is None:
+            self._globs = (_joined(self.name_globs), _joined(self.path_globs))
+        by_name, by_path = self._globs
+        if by_name is not None:
+            found.update(name for name in every if by_name.match(name))
+        if by_path is not None:
+            prefix = folder + "/" if folder else ""
+            found.update(name for name in every if by_path.match(prefix + name))
+        return found
+
+
+def _joined(globs: list[tuple[re.Pattern[str], int]]) -> re.Pattern[str] | None:
+    return re.compile("|".join(f"(?:{glob.pattern})" for glob, _ in globs), re.DOTALL) if globs else None
 
 
 def _without_trailing_spaces(line: str) -> str:
@@ -229,5 +263,11 @@ class Ignores:
         """Those names in a folder that are not ignored."""
         if not self.levels:
             return list(names)
-        prefix = folder + "/" if folder else ""
-        return [name for name in names if not self.ignored(prefix + name, folder=folders)]
+        names = list(names)
+        suspects: set[str] = set()
+        for prefix, rules in self.levels:
+            suspects |= rules.suspects(folder[len(prefix) :], names)
+        if not suspects:
+            return names
+        above = folder + "/" if folder else ""
+        return [n for n in names if n not in suspects or not self.ignored(above + n, folder=folders)]

@@ -146,11 +146,26 @@ def _compiled(args: Mapping[str, Any]) -> Any:
         ) from exc
 
 
+_META = re.compile(r"[\\.\[\]{}()*+?|^$]")
+
+
+def required_prefix(pattern: str) -> bytes:
+    """Bytes that every match begins with, as far as that is plain to see: `in` is faster than any expression."""
+    if "|" in pattern or "(?" in pattern:
+        return b""
+    meta = _META.search(pattern)
+    if meta is None:
+        return pattern.encode()
+    end = meta.start() - 1 if meta[0] in "*?{" else meta.start()
+    return pattern[: max(0, end)].encode()
+
+
 class _Matches:
     """Collects one page of matching lines and knows when to stop."""
 
-    def __init__(self, regex: Any, offset: int, limit: int, context: int) -> None:
+    def __init__(self, regex: Any, literal: bytes, offset: int, limit: int, context: int) -> None:
         self.regex = regex
+        self.literal = literal  # every match holds it; empty when nothing is known
         self.first, self.context = offset, context
         self.last = offset + limit  # number of the first line that is too many
         self.count = 0
@@ -161,6 +176,8 @@ class _Matches:
         self.more = False
 
     def search(self, path: str, data: bytes) -> None:
+        if self.literal and self.literal not in data:
+            return
         found = self.regex.search(data)
         if found is None:
             return
@@ -219,7 +236,8 @@ def _grep(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     rel = checked(ctx, path)
     only = _pattern(args["glob"]) if args.get("glob") else None
     offset, limit = paging.asked(args, GREP_LINES)
-    matches = _Matches(regex, offset, limit, int(args.get("context", 0)))
+    literal = b"" if args.get("ignore_case") else required_prefix(args["pattern"])
+    matches = _Matches(regex, literal, offset, limit, int(args.get("context", 0)))
     seen = 1
     if stat.S_ISDIR(ctx.files.stat(path).st_mode):
         seen = _grep_folder(ctx, path, only, matches)
