@@ -39,9 +39,9 @@ def read_machine(uid: int, gid: int) -> Machine:
             "sandbox_missing", "This kernel has no Landlock, so commands cannot be confined to the workspace."
         )
     try:
-        user = pwd.getpwuid(uid).pw_name
+        user, named = pwd.getpwuid(uid).pw_name, True
     except KeyError:
-        user = "airlock"
+        user, named = "airlock", False
     resolver = os.path.realpath("/etc/resolv.conf")
     return Machine(
         processor=machine(),
@@ -52,8 +52,19 @@ def read_machine(uid: int, gid: int) -> Machine:
         user_tasks=_tasks_of(uid),
         system=tuple((p, os.readlink(p) if os.path.islink(p) else None) for p in _system()),
         bash=os.path.exists("/bin/bash"),
+        named=named,
         name_service=None if resolver.startswith("/etc/") else resolver,
     )
+
+
+def users_with(machine: Machine, home: str) -> str:
+    """Text of a `/etc/passwd` in which the command's uid has a name: ssh and package managers want one."""
+    try:
+        with open("/etc/passwd", encoding="utf-8", errors="surrogateescape") as file:
+            known = file.read()
+    except OSError:
+        known = ""
+    return f"{known.rstrip()}\n{machine.user}:x:{machine.uid}:{machine.gid}::{home}:/bin/sh\n".lstrip()
 
 
 def _system() -> list[str]:

@@ -40,6 +40,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -273,7 +274,9 @@ static int mount_one(const char *kind, const char *source, const char *inside) {
     if (!strcmp(kind, "dir")) return mkdir(target, 0755) && errno != EEXIST ? -1 : 0;
     int bind = !strcmp(kind, "ro") || !strcmp(kind, "rw") || !strcmp(kind, "dev");
     if (bind && stat(source, &about)) return 0; /* absent: not shown */
-    if (bind && !S_ISDIR(about.st_mode)) {
+    if (bind && !S_ISDIR(about.st_mode) && access(target, F_OK) == 0) {
+        /* over a file of a mount that is there already */
+    } else if (bind && !S_ISDIR(about.st_mode)) {
         int fd = open(target, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
         if (fd < 0) return -1;
         close(fd);
@@ -419,7 +422,12 @@ struct capture { int fd; char *head, *tail; size_t cap_head, cap_tail, n_head, a
 static int capture_open(struct capture *c, size_t cap, int *writer) {
     int ends[2];
     memset(c, 0, sizeof *c);
-    if (pipe2(ends, O_CLOEXEC)) return c->fd = -1, fail("pipe");
+    /* Made as the command's user: opening /dev/stderr anew asks for the pipe's owner. */
+    setfsgid(plan.gid), setfsuid(plan.uid);
+    int bad = pipe2(ends, O_CLOEXEC);
+    setfsuid(geteuid()), setfsgid(getegid());
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* a change of uid resets it to a system-wide setting */
+    if (bad) return c->fd = -1, fail("pipe");
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     fcntl(ends[0], F_SETPIPE_SZ, 1 << 18);
     c->fd = ends[0], *writer = ends[1];

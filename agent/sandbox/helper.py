@@ -81,8 +81,14 @@ class _Orders:
 class _Capture:
     """One output stream: its head and its tail within the cap, the rest counted."""
 
-    def __init__(self, cap: int) -> None:
+    def __init__(self, cap: int, uid: int, gid: int) -> None:
+        # Made as the command's user: opening /dev/stderr anew asks for the pipe's owner.
+        prctl.libc.setfsgid(gid)
+        prctl.libc.setfsuid(uid)
         self.fd, self.writer = os.pipe()
+        prctl.libc.setfsuid(os.geteuid())
+        prctl.libc.setfsgid(os.getegid())
+        prctl.set_non_dumpable()  # a change of uid resets it to a system-wide setting
         os.set_blocking(self.fd, False)
         self.open = True
         self._head, self._tail = bytearray(), bytearray()
@@ -194,7 +200,7 @@ class _Helper:
 
     def _run(self, timeout_s: float, cap: int, folder: str, body: Callable[[], object]) -> None:
         survivors = processes.sweep(own_processes=self._own_processes)
-        out, err = _Capture(cap), _Capture(cap)
+        out, err = (_Capture(cap, self._uid, self._gid) for _stream in range(2))
         trouble, told = os.pipe()
         started, helper = time.monotonic(), os.getpid()
         free_before = processes.disk_free(self._root_fd)[0]

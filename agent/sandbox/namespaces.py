@@ -95,7 +95,8 @@ def _add(stage: str, kind: str, source: str, inside: str) -> None:
     if bind and not os.path.exists(source):
         return  # absent: not shown
     if bind and not os.path.isdir(source):
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+        if not os.path.exists(target):  # else it goes over a file of a mount that is there already
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
     else:
         os.makedirs(target, mode=0o755, exist_ok=True)
     if bind:

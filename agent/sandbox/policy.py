@@ -55,6 +55,7 @@ class Machine:
         abi: Landlock's version, at least 1.
         uid, gid: whom commands run as, never 0.
         user: their login name.
+        named: the uid has an entry in `/etc/passwd`; else level `root` shows one with an entry added.
         user_tasks: tasks this uid runs now; the kernel's process limit counts them too.
         system: folders of `SYSTEM` that exist, each with the target where it is a symbolic link.
         bash: bash exists.
@@ -69,16 +70,18 @@ class Machine:
     user_tasks: int
     system: tuple[tuple[str, str | None], ...]
     bash: bool
+    named: bool = True
     name_service: str | None = None
 
 
 @dataclass(frozen=True)
 class Folders:
-    """Fresh folders of one sandbox: HOME, TMPDIR, and an empty one to build the new root on."""
+    """Fresh paths of one sandbox: HOME, TMPDIR, an empty folder to build the new root on, a file of users."""
 
     home: str
     tmp: str
     stage: str
+    passwd: str
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,7 @@ def plan_for(spec: SandboxSpec, machine: Machine, folders: Folders) -> Plan:
         mounts=_mounts(spec, machine, folders, memory),
         rules=_rules(spec, machine, folders),
         root_rules=(
+            FileRule("/etc/passwd", landlock.READ_FILE),
             FileRule("/dev/shm", landlock.WRITE),  # noqa: S108 - a fresh one of this sandbox
             FileRule("/dev/pts", landlock.DEVICE | landlock.READ_DIR),
         ),
@@ -203,6 +207,8 @@ def _rules(spec: SandboxSpec, machine: Machine, folders: Folders) -> tuple[FileR
 def _mounts(spec: SandboxSpec, machine: Machine, folders: Folders, memory: int) -> tuple[Mount, ...]:
     mounts = [Mount("ro" if link is None else "link", link or path, path) for path, link in machine.system]
     mounts += [Mount("ro", path, path) for path in (*SYSTEM_READ, *spec.readable)]
+    if not machine.named:
+        mounts.append(Mount("ro", folders.passwd, "/etc/passwd"))
     if spec.network and machine.name_service:
         mounts.append(Mount("ro", machine.name_service, machine.name_service))
     mounts.append(Mount("proc", "", "/proc"))

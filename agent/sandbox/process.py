@@ -21,7 +21,7 @@ from pathlib import Path
 
 from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.sandbox import ProbeItem, ProbeReport, SandboxSpec
-from agent.sandbox.facts import owner_of, read_machine
+from agent.sandbox.facts import owner_of, read_machine, users_with
 from agent.sandbox.policy import Folders, plan_for
 from agent.sandbox.probe import ProbeTargets, probe
 from agent.sandbox.protocol import encode_plan
@@ -145,11 +145,13 @@ class ProcessBackend:
             self._helper = helper_command()
         folder = tempfile.mkdtemp(prefix="airlock-", dir=self._base)
         os.chmod(folder, 0o711)  # noqa: S103 - its user must pass through, and need not list
-        folders = Folders(*(f"{folder}/{name}" for name in ("home", "tmp", "root")))
+        folders = Folders(*(f"{folder}/{name}" for name in ("home", "tmp", "root", "passwd")))
         for path in (folders.home, folders.tmp, folders.stage):
             os.mkdir(path, 0o700)
             if os.geteuid() == 0 and path != folders.stage:
                 os.chown(path, uid, gid)
+        if not machine.named:
+            Path(folders.passwd).write_text(users_with(machine, folders.home), "utf-8", "surrogateescape")
         plan = plan_for(spec, machine, folders)
         if self._levels is not None:
             kept = tuple(level for level in plan.levels if level.name.split("-")[0] in self._levels)

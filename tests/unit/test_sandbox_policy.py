@@ -26,7 +26,7 @@ MACHINE = Machine(
     bash=True,
     name_service="/run/resolv.conf",
 )
-FOLDERS = Folders("/tmp/a/home", "/tmp/a/tmp", "/tmp/a/root")
+FOLDERS = Folders("/tmp/a/home", "/tmp/a/tmp", "/tmp/a/root", "/tmp/a/passwd")
 SPEC = SandboxSpec(Purpose.MAIN, "/home/runner/w", readable=("/tools/bin",), memory_mb=1024, pids=64, file_mb=10)
 IP = (Family.INET, Family.INET6, Family.NETLINK_ROUTE)
 
@@ -77,7 +77,11 @@ EXPECTED = Plan(
         FileRule("/tools/bin", RUN),
         *(FileRule(f"/dev/{d}", DEVICE) for d in ("null", "zero", "full", "random", "urandom", "tty")),
     ),
-    root_rules=(FileRule("/dev/shm", WRITE), FileRule("/dev/pts", DEVICE | READ_DIR)),
+    root_rules=(
+        FileRule("/etc/passwd", landlock.READ_FILE),
+        FileRule("/dev/shm", WRITE),
+        FileRule("/dev/pts", DEVICE | READ_DIR),
+    ),
     env=(
         ("PATH", "/tools/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
         ("HOME", "/tmp/a/home"),
@@ -139,6 +143,14 @@ def test_without_bash_the_shell_is_sh() -> None:
 
     assert plan.argv == ("/bin/sh", "-c")
     assert ("SHELL", "/bin/sh") in plan.env
+
+
+def test_a_uid_without_a_name_gets_one_where_a_file_can_be_shown() -> None:
+    """A container image knows no uid 1001: its file of users is covered by one with an entry."""
+    plan = plan_for(SPEC, dataclasses.replace(MACHINE, named=False), FOLDERS)
+
+    assert set(plan.mounts) - set(EXPECTED.mounts) == {Mount("ro", "/tmp/a/passwd", "/etc/passwd")}
+    assert [m.target for m in plan.mounts].index("/etc") < [m.target for m in plan.mounts].index("/etc/passwd")
 
 
 @pytest.mark.parametrize(("uid", "gid"), [(0, 0), (0, 5), (5, 0), (-1, 5)])

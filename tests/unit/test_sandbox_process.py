@@ -276,6 +276,27 @@ def test_one_process_cannot_pass_the_memory_limit(strongest: Rig) -> None:
     assert run(session, "python3 -c 'bytearray(20 << 20)'").ok
 
 
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="needs root to mount a small disk")
+@pytest.mark.parametrize("kind", HELPERS)
+def test_a_small_disk_is_never_filled(tmp_path: Path, kind: str) -> None:
+    """On a disk of 64 MB the command is killed, or stopped by its file limit, and the sandbox goes on."""
+    rig = Rig(tmp_path, kind, "root")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "small", str(rig.root)], check=True)
+    try:
+        os.chown(rig.root, UID, GID)
+        session = rig.start()
+        result = run(session, "head -c 65000000 /dev/zero > f; sleep 20; echo unnoticed", timeout_s=30)
+        after = run(session, "rm f; echo room > g && cat g")
+        rig.close()
+    finally:
+        subprocess.run(["umount", "-l", str(rig.root)], check=True)
+
+    assert (result.signal, result.stdout) == (signal.SIGKILL, b"")
+    assert b"it filled the disk further than a command may" in result.stderr
+    assert after.stdout == b"room\n"
+
+
 # ---- identity ----
 
 
@@ -483,6 +504,33 @@ def test_no_startup_file_is_read(rig: Rig) -> None:
     run(session, "export BASH_ENV=$HOME/.bashrc ENV=$HOME/.bashrc; ls() { echo PLANTED; }; export -f ls 2>/dev/null")
 
     assert run(session, "ls >/dev/null; echo clean").stdout == b"clean\n"
+
+
+def test_streams_can_be_opened_anew(rig: Rig) -> None:
+    """Scripts that write to /dev/stdout, /dev/stderr or /dev/fd/1 work, each into its own stream."""
+    result = run(rig.start(), "echo a > /dev/stdout; echo b > /dev/stderr; echo c >> /dev/fd/1; cat <(echo d)")
+
+    assert (result.stdout, result.stderr) == (b"a\nc\nd\n", b"b\n")
+
+
+TOOLS = """
+import multiprocessing, os, pty
+print(multiprocessing.Pool(2).map(abs, [-1, -2]))
+pid, fd = pty.fork()
+if pid == 0: os.execlp("echo", "echo", "terminal")
+print(os.read(fd, 99).decode().strip())
+os.makedirs("/tmp/plain", exist_ok=True); open("/tmp/plain/f", "w").write("x"); print("tmp")
+import pwd; print(pwd.getpwuid(os.getuid()).pw_name == os.environ["USER"])
+"""
+
+
+def test_what_test_suites_need_works(strongest: Rig) -> None:
+    """Shared memory, pseudo-terminals, plain /tmp and a user's name are there, all of this sandbox alone."""
+    (strongest.root / "t.py").write_text(TOOLS)
+    result = run(strongest.start(), "python3 t.py; whoami >/dev/null && echo named")
+
+    assert result.stdout.decode().splitlines() == ["[1, 2]", "terminal", "tmp", "True", "named"], result.stderr
+    assert not os.path.exists("/tmp/plain")
 
 
 # ---- probe ----
