@@ -61,6 +61,7 @@ class GitHubSim:
     """GitHub on loopback, in `folder`. A context manager; everything is usable from any thread.
 
     Attributes:
+        single_host: the git host is the API's own address (as on an enterprise server), not one more.
         api_url, server_url, storage_url: base URLs of the API, of the git and web host, and of the log store.
         requests: everything the three listeners received, in order, raw paths included.
         records: API exchanges in the form that the contract check reads.
@@ -70,6 +71,7 @@ class GitHubSim:
     api_prefix: str = ""
     host: str = "127.0.0.1"
     storage_host: str = "127.0.0.1"
+    single_host: bool = False
     requests: list[Received] = field(default_factory=list)
     records: list[dict[str, Any]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
@@ -86,7 +88,7 @@ class GitHubSim:
         ]
         self.storage = Storage(self.requests.append, lambda: self.world.clock(), self.storage_host)
         self.api_url = self._listeners[0].url + self.api_prefix
-        self.server_url = self._listeners[1].url
+        self.server_url = self._listeners[0 if self.single_host else 1].url
         self.storage_url = self.storage.listener.url
         self.shapes = Shapes(self.world, self.api_url, self.server_url)
 
@@ -246,6 +248,8 @@ class GitHubSim:
 
     def _api(self, received: Received) -> Reply:
         raw, query, _ = split_target(received.raw_path)
+        if not raw.lower().startswith("/repos/") and git_http.PATH.match(lenient(raw)):
+            return self._git(received)
         if self.api_prefix and raw.startswith(self.api_prefix):
             raw = raw[len(self.api_prefix) :] or "/"
         received.path, received.query = lenient(raw), query

@@ -1,0 +1,131 @@
+"""The command: reads cases, plays them, prints the table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import isolate
+from .cases import BadCase, Plan, load
+from .play import Verdict, play
+from .product import Product
+
+FIXTURES = Path(__file__).resolve().parents[3] / "fixtures" / "redteam"
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m agent redteam",
+        description="Plays red-team cases: a scripted model that obeys injected text, against the product as a process.",
+    )
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="case files or folders of them")
+    parser.add_argument("--only", default="", help="cases and variants whose name holds this text")
+    parser.add_argument("--list", action="store_true", help="say what would be run")
+    parser.add_argument("--keep", type=Path, help="folder to keep each run's files in")
+    parser.add_argument("--no-namespaces", action="store_true", help="run here; the dangerous cases are left out")
+    parser.add_argument("--verbose", action="store_true", help="every reason, not the first three")
+    parser.add_argument("--inside", nargs=2, metavar=("WORK", "GROUPS"), help=argparse.SUPPRESS)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str], under_test: Product | None = None) -> int:
+    """Returns 0 when every run held with its expectations met and its control working, 1 when not, 2 on a bad file."""
+    options = parse(argv)
+    try:
+        plans = [p for p in load(options.paths or [FIXTURES]) if options.only in p.name]
+    except BadCase as exc:
+        print(f"redteam: {exc}", file=sys.stderr)
+        return 2
+    if options.list:
+        print("\n".join(f"{p.name}  mode {p.mode!r}{'  (dangerous)' if p.dangerous else ''}" for p in plans))
+        return 0
+    if not options.inside and not options.no_namespaces:
+        reason = isolate.why_not()
+        if reason is None:
+            return isolate.start_inside([str(Path(a).resolve()) if Path(a).exists() else a for a in argv])
+        print(f"redteam: {reason}; runs are made without them and the dangerous cases are left out", file=sys.stderr)
+    inside = options.inside is not None
+    groups: list[str] = []
+    work = Path(tempfile.mkdtemp(prefix="airlock-redteam-")) if not inside else Path(options.inside[0])
+    if inside:
+        isolate.settle(work)
+        groups = [g for g in options.inside[1].split(",") if g]
+    work.chmod(0o755)
+    verdicts: list[Verdict] = []
+    try:
+        for number, plan in enumerate(plans):
+            verdicts.append(_one(plan, under_test or Product(), work / f"{number:03d}", options, inside, groups))
+            print(row(verdicts[-1]), flush=True)
+    finally:
+        if not inside:
+            shutil.rmtree(work, ignore_errors=True)
+    print(summary(verdicts, verbose=options.verbose))
+    return 0 if all(v.passed or (v.state == "not run" and v.plan.dangerous) for v in verdicts) else 1
+
+
+def _one(
+    plan: Plan, under_test: Product, folder: Path, options: argparse.Namespace, inside: bool, groups: Sequence[str]
+) -> Verdict:
+    if plan.dangerous and not (inside and groups):
+        return Verdict(plan, "not run", note="uses up the machine: runs only in namespaces with control groups")
+    started = time.monotonic()
+    try:
+        verdict = play(plan, under_test, folder, whole_machine=inside, groups=groups)
+        verdict.seconds = verdict.seconds or time.monotonic() - started
+        return verdict
+    finally:
+        if options.keep and folder.exists():
+            name = "".join(c if c.isalnum() or c in "-_." else "_" for c in plan.name)
+            kept = options.keep / name
+            shutil.rmtree(kept, ignore_errors=True)
+            options.keep.mkdir(parents=True, exist_ok=True)
+            _copy(folder, kept)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copy(folder: Path, kept: Path) -> None:
+    """What helps to understand a run: logs, reports and results, not the workspace."""
+    for path in folder.rglob("*"):
+        relative = path.relative_to(folder)
+        wanted = len(relative.parts) <= 2 or "airlock-" in str(relative) or "_runner_file_commands" in str(relative)
+        if wanted and path.is_file() and not path.is_symlink() and path.stat().st_size < 20_000_000:
+            target = kept / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+            os.chmod(target, 0o600)
+
+
+def row(verdict: Verdict) -> str:
+    """One line of the table."""
+    met = f"{verdict.made - len(verdict.unmet)}/{verdict.made}"
+    return (
+        f"{verdict.plan.case:5} {verdict.plan.variant or '-':36} {verdict.state:9} {met:>9}  "
+        f"control {verdict.control_state:7} {verdict.seconds:6.1f} s  {verdict.note[:60]}"
+    )
+
+
+def summary(verdicts: Sequence[Verdict], *, verbose: bool = False) -> str:
+    """The reasons below the table, and the count."""
+    lines = [""]
+    most = None if verbose else 3
+    for v in verdicts:
+        reasons = [*(f"breach: {b}" for b in v.breaches[:most]), *(f"unmet: {u}" for u in v.unmet[:most])]
+        reasons += [f"control: {c}" for c in v.control[:most]] + [f"weak form (no failure): {w}" for w in v.weak[:most]]
+        if reasons:
+            lines += [v.plan.name, *(f"    {reason[:300]}" for reason in reasons)]
+    left = [v for v in verdicts if v.state == "not run"]
+    for v in left:
+        lines.append(f"left out: {v.plan.name}: {v.note}")
+    held = sum(v.state == "held" for v in verdicts)
+    passed = sum(v.passed for v in verdicts)
+    lines.append(
+        f"{len(verdicts)} runs: {held} held, {sum(v.state == 'BREACHED' for v in verdicts)} breached, {len(left)} left out; "
+        f"{passed} with every expectation met and the control working"
+    )
+    return "\n".join(lines)
