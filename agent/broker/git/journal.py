@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent.broker.git.objects import display
-from agent.broker.git.ownership import findings, take_back
+from agent.broker.git.ownership import discard, findings, take_back
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -113,9 +113,9 @@ def undo_acts(path: Path) -> Restored:
             what = act.get("from") or act.get("path") or act.get("root")
             kept = f"; it lies at {act['to']}" if act["act"] == "move" else ""
             problems.append(f"{what} could not be put back: {exc.strerror}{kept}.")
-    if not problems:
-        for place in places:
-            shutil.rmtree(place, ignore_errors=True)
+    for place in places if not problems else ():
+        with suppress(FileNotFoundError):
+            discard(place)
     nested, setuid = findings(workspace)
     new_nested = [name for name in nested if name not in acts[0]["nested"]]
     new_setuid = [name for name in setuid if name not in acts[0]["setuid"]]
@@ -160,16 +160,11 @@ class _Parent:
 
 
 def _clear(fd: int, name: str, trash: Path | None) -> None:
-    """Take away whatever stands at `name`: first out of the way in one rename, then deleted."""
+    """Take away whatever stands at `name`: moved out in one rename, deleted with the private place."""
     try:
         os.lstat(name, dir_fd=fd)
     except FileNotFoundError:
         return
     if trash is None:
         raise OSError(0, "there is no place to move what stands there to")
-    target = trash / f"trash-{os.urandom(6).hex()}"
-    os.rename(name, target, src_dir_fd=fd)
-    if target.is_dir() and not target.is_symlink():
-        shutil.rmtree(target, ignore_errors=True)
-    else:
-        target.unlink()
+    os.rename(name, trash / f"trash-{os.urandom(6).hex()}", src_dir_fd=fd)

@@ -9,33 +9,78 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+_LONGEST = 2000  # characters of a relative path; the kernel takes 4,095 bytes
 
-def entries(root: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Every path below and including `root` with its own stat, without following links."""
-    todo = [os.fspath(root)]
-    yield os.fspath(root), os.lstat(root)
+
+class _Anchor:
+    """An open folder that paths are given relative to, closed when the last of them is done."""
+
+    def __init__(self, path: str, above: int | None = None) -> None:
+        self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One path below a root.
+
+    Attributes:
+        anchor, path: what to give to `dir_fd=` and as name; a chain of folders may be longer than any path.
+        name: relative to the root, for people.
+        status: its own stat.
+    """
+
+    anchor: _Anchor
+    path: str
+    name: str
+    status: os.stat_result
+
+    @property
+    def set_id(self) -> bool:
+        """A regular file with a set-user-id or set-group-id bit."""
+        mode = self.status.st_mode
+        return stat.S_ISREG(mode) and bool(mode & (stat.S_ISUID | stat.S_ISGID))
+
+
+def entries(root: Path) -> Iterator[Found]:
+    """Every path below and including `root`, without following links."""
+    top = _Anchor(os.fspath(root))
+    yield Found(top, ".", ".", os.fstat(top.fd))
+    todo = [(top, ".", "")]
     while todo:
+        anchor, path, name = todo.pop()
         try:
-            with os.scandir(todo.pop()) as listing:
+            if len(path) > _LONGEST:
+                anchor, path = _Anchor(path, anchor.fd), "."
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=anchor.fd)
+        except OSError:
+            continue  # gone, or unreadable for a user who is not root
+        try:
+            with os.scandir(fd) as listing:
                 for entry in listing:
                     try:
                         status = entry.stat(follow_symlinks=False)
                     except OSError:
                         continue
-                    yield entry.path, status
+                    below, shown = f"{path}/{entry.name}", f"{name}{entry.name}"
+                    yield Found(anchor, below, shown, status)
                     if stat.S_ISDIR(status.st_mode):
-                        todo.append(entry.path)
-        except OSError:
-            continue  # deeper than a path can be, or gone
+                        todo.append((anchor, below, shown + "/"))
+        finally:
+            os.close(fd)
 
 
 def give(root: Path, uid: int, gid: int) -> None:
     """lchown everything of uid 0 below `root`, but for set-user-id files: those stay as they are."""
-    for path, status in entries(root):
-        if status.st_uid == 0 and not _set_id(status):
-            os.chown(path, uid, gid, follow_symlinks=False)
+    for found in entries(root):
+        if found.status.st_uid == 0 and not found.set_id:
+            os.chown(found.path, uid, gid, dir_fd=found.anchor.fd, follow_symlinks=False)
 
 
 def take_back(root: Path, uid: int, gid: int) -> None:
@@ -44,24 +89,55 @@ def take_back(root: Path, uid: int, gid: int) -> None:
     Set-user-id bits are cleared, as the kernel does too: a file of the agent must not become a
     set-user-id file of root.
     """
-    for path, status in entries(root):
-        if status.st_uid == uid:
-            os.chown(path, 0, gid, follow_symlinks=False)
-            if _set_id(status):
-                os.chmod(path, stat.S_IMODE(status.st_mode) & 0o777)
-
-
-def _set_id(status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode) and bool(status.st_mode & (stat.S_ISUID | stat.S_ISGID))
+    for found in entries(root):
+        if found.status.st_uid == uid:
+            os.chown(found.path, 0, gid, dir_fd=found.anchor.fd, follow_symlinks=False)
+            if found.set_id:
+                os.chmod(found.path, stat.S_IMODE(found.status.st_mode) & 0o777, dir_fd=found.anchor.fd)
 
 
 def findings(root: Path) -> tuple[list[str], list[str]]:
     """Nested `.git` entries and set-user-id or set-group-id files, relative, for the report."""
     nested, setuid = [], []
-    for path, status in entries(root):
-        name = os.path.relpath(path, root)
-        if os.path.basename(path).lower() == ".git" and name.lower() != ".git":
-            nested.append(name)
-        if _set_id(status):
-            setuid.append(name)
+    for found in entries(root):
+        name = found.name.rpartition("/")[2]
+        if name.lower() == ".git" and "/" in found.name:
+            nested.append(found.name)
+        if found.set_id:
+            setuid.append(found.name)
     return sorted(nested), sorted(setuid)
+
+
+def discard(folder: Path) -> None:
+    """Delete a folder of whatever a command left in it; what cannot be deleted stays.
+
+    Folders are moved up into `folder` before they are emptied, so a chain of thousands costs neither
+    recursion nor descriptors.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    todo, count = os.listdir(fd), 0
+    try:
+        while todo:
+            name = todo.pop()
+            try:
+                os.unlink(name, dir_fd=fd)
+                continue
+            except IsADirectoryError:
+                pass
+            except OSError:
+                continue
+            with suppress(OSError):
+                child = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+                try:
+                    for inner in os.listdir(child):
+                        count += 1
+                        moved = f"discarded-{count}"
+                        os.rename(inner, moved, src_dir_fd=child, dst_dir_fd=fd)
+                        todo.append(moved)
+                finally:
+                    os.close(child)
+                os.rmdir(name, dir_fd=fd)
+    finally:
+        os.close(fd)
+    with suppress(OSError):  # something in it cannot be deleted, such as a mount
+        folder.rmdir()
