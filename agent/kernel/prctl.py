@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import resource
 from collections.abc import Iterable
 
@@ -42,7 +41,7 @@ def machine() -> str:
     Raises:
         ConfinementError: another processor; its system call numbers are not known here.
     """
-    name = platform.machine()
+    name = os.uname().machine
     if name not in ("x86_64", "aarch64"):
         raise ConfinementError(f"no system call table for {name}")
     return name

@@ -9,11 +9,9 @@ is writable.
 from __future__ import annotations
 
 import os
-import secrets
 import socket
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from agent.contract.errors import AirlockError
@@ -56,7 +54,6 @@ class _Listeners:
     canary: str
     unix_path: str
     abstract_name: str
-    folder: str
     reached: set[str] = field(default_factory=set)
 
     def poll(self) -> None:
@@ -77,29 +74,30 @@ class _Listeners:
 @contextmanager
 def _listeners() -> Iterator[_Listeners]:
     """World-readable canary and world-writable sockets: only the confinement can refuse them."""
-    with tempfile.TemporaryDirectory(prefix="airlock-probe-") as folder:
+    folder = f"/tmp/airlock-probe-{os.urandom(6).hex()}"  # noqa: S108 - new, and of a random name
+    canary, unix_path, name = f"{folder}/canary", f"{folder}/sock", os.path.basename(folder)
+    os.mkdir(folder, 0o700)
+    with ExitStack() as stack:
+        stack.callback(os.rmdir, folder)
         os.chmod(folder, 0o755)  # noqa: S103 - the uid must not be what stops the act
-        canary, unix_path = f"{folder}/canary", f"{folder}/sock"
         with open(canary, "w", encoding="utf-8") as file:
+            stack.callback(os.unlink, canary)
             file.write("canary")
         os.chmod(canary, 0o666)  # noqa: S103
         tcp, udp = socket.socket(), socket.socket(type=socket.SOCK_DGRAM)
         unix, abstract = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
-        name = f"airlock-probe-{secrets.token_hex(8)}"
-        try:
-            tcp.bind(("127.0.0.1", 0))
-            udp.bind(("127.0.0.1", 0))
-            unix.bind(unix_path)
-            os.chmod(unix_path, 0o666)  # noqa: S103
-            abstract.bind("\0" + name)
-            for sock in (tcp, unix, abstract):
-                sock.listen(4)
-            for sock in (tcp, udp, unix, abstract):
-                sock.setblocking(False)
-            yield _Listeners(tcp, udp, unix, abstract, canary, unix_path, name, folder)
-        finally:
-            for sock in (tcp, udp, unix, abstract):
-                sock.close()
+        for sock in (tcp, udp, unix, abstract):
+            stack.callback(sock.close)
+            sock.setblocking(False)
+        tcp.bind(("127.0.0.1", 0))
+        udp.bind(("127.0.0.1", 0))
+        unix.bind(unix_path)
+        stack.callback(os.unlink, unix_path)
+        os.chmod(unix_path, 0o666)  # noqa: S103
+        abstract.bind("\0" + name)
+        for sock in (tcp, unix, abstract):
+            sock.listen(4)
+        yield _Listeners(tcp, udp, unix, abstract, canary, unix_path, name)
 
 
 @dataclass(frozen=True)
@@ -174,7 +172,7 @@ def probe(session: Session, root: str, targets: ProbeTargets, *, backend: str = 
 
 
 def _controls(session: Session, root: str) -> list[ProbeItem]:
-    name = f".{_CONTROL}-{secrets.token_hex(4)}"
+    name = f".{_CONTROL}-{os.urandom(4).hex()}"
     result: ExecResult = session.exec(ExecRequest(f"echo control > {name} && cat {name}", timeout_s=10))
     path = os.path.join(root, name)
     wrote = os.path.lexists(path)

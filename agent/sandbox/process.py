@@ -8,16 +8,9 @@ exec with an empty environment, never by a fork of this process.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
-import pwd
-import shutil
 import socket
-import stat
 import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.sandbox import ProbeItem, ProbeReport, SandboxSpec
@@ -25,80 +18,7 @@ from agent.sandbox.facts import owner_of, read_machine, users_with
 from agent.sandbox.policy import Folders, plan_for
 from agent.sandbox.probe import ProbeTargets, probe
 from agent.sandbox.protocol import encode_plan
-from agent.sandbox.session import Session
-
-SOURCE = Path(__file__).with_name("helper.c")
-INSTALLED = Path("/usr/local/lib/airlock/helper")  # where the image puts it
-_BUILD_ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TMPDIR": "/tmp"}  # noqa: S108
-_STANDIN = "import sys; sys.path.insert(0, {path!r}); from agent.sandbox.helper import main; main()"
-
-
-def standin_command() -> list[str]:
-    """How the Python stand-in is started: isolated, so that no file of a workspace is imported."""
-    package = str(Path(__file__).resolve().parents[2])
-    return [sys.executable, "-I", "-S", "-c", _STANDIN.format(path=package)]
-
-
-def helper_command(cache: Path | None = None) -> list[str]:
-    """The strongest helper that can be had here, as an argument list.
-
-    Args:
-        cache: folder for the compiled helper; by default one in this user's home or below /tmp.
-    """
-    if _trusted(INSTALLED):
-        return [str(INSTALLED)]
-    built = _compiled(cache or _cache_folder())
-    return [str(built)] if built else standin_command()
-
-
-def _cache_folder() -> Path:
-    uid = os.geteuid()
-    try:
-        home = Path(pwd.getpwuid(uid).pw_dir)
-    except KeyError:
-        home = Path("/nonexistent")
-    if home.is_dir() and os.access(home, os.W_OK) and home != Path("/"):
-        return home / ".cache" / "airlock"
-    return Path(tempfile.gettempdir()) / f"airlock-{uid}"
-
-
-def _trusted(path: Path) -> bool:
-    """Nobody but root or this user can have written the file or its folder."""
-    for item in (path, path.parent):
-        try:
-            about = item.lstat()
-        except OSError:
-            return False
-        if stat.S_ISLNK(about.st_mode) or about.st_uid not in (0, os.geteuid()) or about.st_mode & 0o022:
-            return False
-    return True
-
-
-def _compiled(cache: Path) -> Path | None:
-    """The helper built from this very source, from the cache or by the compiler; None without one."""
-    source = SOURCE.read_bytes()
-    target = cache / f"helper-{hashlib.sha256(source).hexdigest()[:16]}"
-    if _trusted(target):
-        return target
-    compiler = next((c for name in ("cc", "gcc", "clang") if (c := shutil.which(name, path=_BUILD_ENV["PATH"]))), None)
-    if compiler is None:
-        return None
-    try:
-        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _trusted(cache / "x") and cache.lstat().st_mode & 0o022:
-            return None  # someone else's folder: a helper from there could be anything
-        with tempfile.TemporaryDirectory(dir=cache) as folder:
-            made = Path(folder, "helper")
-            for link in (["-static"], []):
-                command = [compiler, "-O2", *link, "-o", str(made), str(SOURCE)]
-                done = subprocess.run(command, env=_BUILD_ENV, capture_output=True, check=False, timeout=60)
-                if done.returncode == 0:
-                    made.chmod(0o755)
-                    made.replace(target)
-                    break
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return target if _trusted(target) else None
+from agent.sandbox.session import Session, remove_tree
 
 
 class ProcessBackend:
@@ -128,7 +48,7 @@ class ProcessBackend:
             uid, gid: whom commands run as; by default the owner of the sandbox's root.
         """
         self._helper = helper
-        self._base = base or tempfile.gettempdir()
+        self._base = base or "/tmp"  # noqa: S108 - a new folder with a random name is made in it
         self._levels = levels
         self._owner = (uid, gid) if uid is not None and gid is not None else None
 
@@ -142,8 +62,11 @@ class ProcessBackend:
         uid, gid = self._owner or owner_of(spec.root)
         machine = read_machine(uid, gid)
         if self._helper is None:
+            from agent.sandbox.build import helper_command
+
             self._helper = helper_command()
-        folder = tempfile.mkdtemp(prefix="airlock-", dir=self._base)
+        folder = f"{self._base}/airlock-{os.urandom(6).hex()}"
+        os.mkdir(folder, 0o700)
         os.chmod(folder, 0o711)  # noqa: S103 - its user must pass through, and need not list
         folders = Folders(*(f"{folder}/{name}" for name in ("home", "tmp", "root", "passwd")))
         for path in (folders.home, folders.tmp, folders.stage):
@@ -151,7 +74,8 @@ class ProcessBackend:
             if os.geteuid() == 0 and path != folders.stage:
                 os.chown(path, uid, gid)
         if not machine.named:
-            Path(folders.passwd).write_text(users_with(machine, folders.home), "utf-8", "surrogateescape")
+            with open(folders.passwd, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(users_with(machine, folders.home))
         plan = plan_for(spec, machine, folders)
         if self._levels is not None:
             kept = tuple(level for level in plan.levels if level.name.split("-")[0] in self._levels)
@@ -169,7 +93,7 @@ class ProcessBackend:
             )
         except OSError as exc:
             ours.close()
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
             raise UpstreamError("start sandbox", f"{self._helper[0]}: {exc.strerror}") from exc
         finally:
             theirs.close()

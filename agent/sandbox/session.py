@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import stat
 import subprocess
@@ -119,11 +118,12 @@ class Session:
             self._process.wait()
         self._sock.close()
         if os.path.isdir(self._folder):
-            _remove(self._folder)
+            remove_tree(self._folder)
 
 
-def _remove(folder: str) -> None:
+def remove_tree(folder: str) -> None:
     """Remove a tree whose owner made folders unreadable. No process of the sandbox is alive any more."""
+    import shutil  # costs a start several milliseconds, and is needed at its end alone
 
     def open_up(function: Callable[..., object], path: str, _exc: object) -> None:
         parent = os.path.dirname(path)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent.contract.sandbox import ExecRequest, Purpose, SandboxSpec
+from agent.sandbox.build import helper_command, standin_command
 from agent.sandbox.probe import ProbeTargets, probe
-from agent.sandbox.process import ProcessBackend, helper_command, standin_command
+from agent.sandbox.process import ProcessBackend
 
 ROUNDS = 100
 

@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 
 from agent.contract.sandbox import ExecRequest, ExecResult, Purpose, SandboxSpec
-from agent.sandbox.process import ProcessBackend, helper_command, standin_command
+from agent.sandbox.build import helper_command, standin_command
+from agent.sandbox.process import ProcessBackend
 from agent.sandbox.session import Session
 
 ROOT = os.geteuid() == 0
