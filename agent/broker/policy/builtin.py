@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from agent.broker.policy.decide import Policy
-from agent.broker.policy.route import METHODS, RESPONSE_CAP, Connection, Never, Route
+from agent.broker.policy.route import RESPONSE_CAP, Connection, Never, Route
 from agent.broker.policy.schema import check_schema
 from agent.broker.policy.template import compile_template
 from agent.broker.policy.words import Attach
@@ -149,15 +148,6 @@ def model_connection(
     )
 
 
-def builtin_policy(run: RunParameters, models: Sequence[Connection] = (), more: Sequence[Connection] = ()) -> Policy:
-    """The whole policy of a run: github, git, the models' connections, and the configuration's own.
-
-    Raises:
-        UserError: an address or prefix is malformed, or a name is declared twice.
-    """
-    return Policy([github_connection(run), git_connection(run), *models, *more], _data()["gates"])
-
-
 def split_address(name: str, url: str) -> tuple[str, str, bool]:
     """Origin, base path and whether it is plain http.
 
@@ -234,8 +224,6 @@ def _values(run: RunParameters) -> dict[str, Any]:
 
 
 def _route(entry: Mapping[str, Any], data: Mapping[str, Any], values: Mapping[str, Any], run: RunParameters) -> Route:
-    if entry["method"] not in METHODS:
-        raise UserError(f"Route {entry['id']}: {entry['method']!r} is no method.")
     path = entry["path"]
     paths = [_fill(path, values, run)]
     if path.startswith("~") and entry["method"] == "GET" and run.repository_id is not None:

@@ -42,7 +42,7 @@ def _connection(name: str, entry: Mapping[str, Any], reserved: frozenset[str]) -
     if name in {GITHUB, GIT, MODEL} or name.startswith(f"{MODEL}-"):
         raise UserError(f"{where} takes the name of a built-in connection. Rename it.")
     origin, base, insecure = split_address(f"{where}.origin", entry["origin"])
-    if origin in reserved or urlsplit(origin).hostname in {urlsplit(one).hostname for one in reserved}:
+    if _place(origin) in {_place(one) for one in reserved}:
         raise UserError(f"{where}.origin is an address that a built-in connection guards.")
     attach, fixed = [], [("user-agent", USER_AGENT)]
     for header, value in entry.get("headers", {}).items():
@@ -87,6 +87,12 @@ def _route(route_id: str, where: str, entry: Mapping[str, Any]) -> Route:
         redirect="declared",
         match=(),
     )
+
+
+def _place(origin: str) -> tuple[str, int]:
+    """Host and port: the same place under another spelling is the same place."""
+    parts = urlsplit(origin)
+    return (parts.hostname or "").rstrip("."), parts.port or {"http": 80, "https": 443}[parts.scheme]
 
 
 def _literal(host: str) -> str:

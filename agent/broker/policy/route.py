@@ -10,7 +10,6 @@ from agent.broker.policy.template import Template
 from agent.broker.policy.words import Attach
 from agent.contract.modes import Tier
 
-METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 RESPONSE_CAP = 64 << 20  # bytes; what fits one frame of the channel
 TIMEOUT_S = 30.0
 
