@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.contract.errors import ToolInputError, UserError
@@ -41,6 +41,8 @@ class ArgumentCheck:
             Draft202012Validator.check_schema(dict(self._schema))
         except SchemaError as exc:
             raise UserError(f"The schema of the tool {self._name!r} is no JSON Schema: {exc.message}") from exc
+        if any(not ref.startswith("#") for ref in _references(self._schema)):
+            raise UserError(f"The schema of the tool {self._name!r} refers to another document; write it out.")
         # an empty registry: a $ref to an address is an error, never a download
         self._validator = Draft202012Validator(dict(self._schema), registry=Registry())
         return self._validator
@@ -70,6 +72,18 @@ class ArgumentCheck:
             for name, part in self._schema.get("properties", {}).items()
         ]
         return "{" + ", ".join(shown) + "}"
+
+
+def _references(part: Any) -> Iterator[str]:
+    if isinstance(part, Mapping):
+        for key, value in part.items():
+            if key in ("$ref", "$dynamicRef") and isinstance(value, str):
+                yield value
+            else:
+                yield from _references(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _references(value)
 
 
 def _type(part: Any) -> str:

@@ -15,12 +15,12 @@ from agent.contract.errors import Refusal, ToolInputError, ToolPermissionError, 
 from agent.contract.framing import clip, escape, frame, show_invisible
 from agent.contract.modes import TOOL_TIERS, Tier
 from agent.contract.tool import AgentTool, ToolOutput
-from agent.harness.loop.errors import BlockedError
+from agent.harness.loop.errors import BlockedError, LlmError
 from agent.harness.loop.words import LoopTool, ToolResult
 from agent.harness.tools.arguments import ArgumentCheck
 from agent.harness.tools.context import NotedOutput, ToolContext
 from agent.harness.tools.names import imitated
-from agent.kernel.channel import CallFailed
+from agent.kernel.channel import CallFailed, ChannelError
 
 TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 
@@ -130,6 +130,14 @@ def _run(tool: AgentTool, check: ArgumentCheck, arguments: Mapping[str, Any], co
         return _call_failed(exc)
     except UpstreamError as exc:
         return ToolResult(frame(clip(escape(str(exc)), OUTPUT_CAP)), is_error=True)
+    except (ChannelError, LlmError, BlockedError):
+        raise  # the broker is gone, or words of the loop's own
+    except Exception as exc:
+        if tool.name in TOOL_TIERS:
+            raise
+        return ToolResult(
+            f"The tool broke ({type(exc).__name__}).\n{frame(clip(escape(str(exc)), OUTPUT_CAP))}", is_error=True
+        )
 
 
 def _call_failed(exc: CallFailed) -> ToolResult:

@@ -10,7 +10,7 @@ from typing import Any
 
 from agent.contract.errors import ToolInputError
 
-OFFSET_ARG = {"type": "integer", "minimum": 1, "description": "first line or entry to show, from 1"}
+OFFSET_ARG = {"type": "integer", "minimum": 1}
 LIMIT_ARG = {"type": "integer", "minimum": 1, "maximum": 2000}
 
 PAGE_CHARS = 24_000
