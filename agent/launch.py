@@ -91,7 +91,7 @@ class Launch:
         os.close(secrets_fd)
         os.close(event_fd)
         harness_plan = _memory(json.dumps({"workspace": self.workspace, "uid": self.uid, "gid": self.gid}).encode())
-        self.harness_pid = _spawn("--harness", [to_harness.fileno(), harness_plan])
+        self.harness_pid = _spawn("--harness", [to_harness.fileno(), harness_plan], silent=True)
         for fd in (plan_fd, harness_plan):
             os.close(fd)
         for sock in (brokers, to_broker, to_harness):
@@ -220,7 +220,7 @@ class Launch:
         """Ownership and the real git folder, from the journal that the broker wrote before each act."""
         from agent.broker.git.prepare import undo
 
-        for sentence in undo(self.state):
+        for sentence in undo(self.state / "prepare"):
             print(f"::notice::{sentence}", flush=True)
 
 
@@ -307,13 +307,19 @@ def _memory(data: bytes) -> int:
     return fd
 
 
-def _spawn(stage: str, fds: list[int]) -> int:
-    """Start a stage of entrypoint.py with these descriptors and no environment to speak of."""
+def _spawn(stage: str, fds: list[int], *, silent: bool = False) -> int:
+    """Start a stage of entrypoint.py with these descriptors and no environment to speak of.
+
+    Args:
+        silent: its standard streams lead nowhere: what the harness prints, the runner would obey (R15).
+    """
     for fd in fds:
         os.set_inheritable(fd, True)
     arguments = [sys.executable, "-I", "-B", ENTRYPOINT, stage, *map(str, fds)]
     environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
-    pid = os.posix_spawn(sys.executable, arguments, environment, setsid=True)
+    streams = (0, 1, 2) if silent else (0,)
+    nowhere = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in streams]
+    pid = os.posix_spawn(sys.executable, arguments, environment, file_actions=nowhere, setsid=True)
     for fd in fds:
         os.set_inheritable(fd, False)
     return pid

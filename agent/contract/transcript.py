@@ -36,7 +36,7 @@ USAGE = {
         "cost": OPTIONAL_NUMBER,
     },
 }
-CALLS = {"type": "array", "items": {"type": "array", "items": TEXT, "minItems": 2}}  # [id, name] of each call
+CALLS = {"type": "array", "items": {"type": "object", "properties": {"id": TEXT, "name": TEXT}}}
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,9 @@ EVENTS: Mapping[str, EventType] = {
         {"message": TEXT, "rule": OPTIONAL_TEXT, "reason": TEXT, "status": WHOLE},
     ),
     "egress.redirect": EventType("a declared redirect was followed", {"to": TEXT}, {"n": WHOLE}),
-    "egress.wait": EventType("a rate limit or fault was waited out", {"seconds": NUMBER}, {"n": WHOLE, "status": WHOLE}),
+    "egress.wait": EventType(
+        "a rate limit or fault was waited out", {"seconds": NUMBER}, {"n": WHOLE, "status": WHOLE}
+    ),
     "command": EventType(
         "a command in the sandbox, as `wait` saw it",
         {"command": TEXT},

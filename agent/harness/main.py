@@ -15,6 +15,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from agent.contract.errors import AirlockError
 from agent.contract.facts import RunFacts
 from agent.contract.framing import frame
 from agent.contract.modes import Tier
@@ -51,13 +52,15 @@ def main(channel_fd: int, plan_fd: int) -> int:
             # a second layer, before any thread exists: a mode that does not write cannot
             restrict_files(read=[plan["workspace"], *_code_folders()], devices=["/dev/null"])
         caller = Caller(channel)
-        result = run(facts, caller)  # 4
+        try:
+            result = run(facts, caller)  # 4
+        except (AirlockError, OSError, TypeError, ValueError, LookupError, AttributeError) as exc:
+            result = LoopResult("", ok=False, stop_reason=StopReason.ERROR, reason=f"{type(exc).__name__}: {exc}")
         _finish(caller, result)  # 5
     except ChannelError:
         return 1  # the broker is gone or has ended the run
-    except CallFailed as exc:
-        print(f"harness: {exc}", file=sys.stderr)
-        return 1
+    except CallFailed:
+        return 1  # refused at the very end; the broker has recorded why
     return 0
 
 

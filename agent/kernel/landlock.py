@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -132,6 +133,14 @@ def enforce(ruleset: int) -> None:
         raise failed("enforce Landlock")
 
 
+def _threads() -> int:
+    """Threads of this process; where an earlier layer hides /proc, those that Python knows of."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except PermissionError:
+        return threading.active_count()
+
+
 def restrict_files(
     *,
     read: Iterable[str] = (),
@@ -146,7 +155,7 @@ def restrict_files(
         ConfinementError: no Landlock at all, the kernel refused, or the process already has threads
             (the others would stay free).
     """
-    if len(os.listdir("/proc/self/task")) > 1:
+    if _threads() > 1:
         raise ConfinementError("Landlock binds one thread, and this process has more already")
     rules = rules_for(read=read, write=write, execute=execute)
     rules += tuple(FileRule(path, DEVICE) for path in devices)

@@ -1,0 +1,72 @@
+"""Looks for secrets where none may be: files, logs, requests, processes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tests.support.oracles import canary_hits
+
+
+def hits(data: bytes, secrets: Mapping[str, str]) -> list[str]:
+    """Names and forms of secrets that occur in data."""
+    return [f"{name}: {form}" for name, value in secrets.items() for form in canary_hits(data, value)]
+
+
+def in_files(folder: Path, secrets: Mapping[str, str]) -> list[str]:
+    """Files below a folder that hold a secret."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            found += [f"{path}: {hit}" for hit in hits(path.read_bytes(), secrets)]
+    return found
+
+
+class ProcessWatch:
+    """Reads environment and arguments of every process started meanwhile, again and again, as root would.
+
+    `seen` counts processes looked at, so that a test can tell watching from looking away.
+    """
+
+    def __init__(self, secrets: Mapping[str, str], ignore: Iterable[int] = ()) -> None:
+        self.found: set[str] = set()
+        self.seen: set[int] = set()
+        self.commands: set[str] = set()
+        self._secrets = secrets
+        self._ignore = {os.getpid(), *ignore}
+        self._before = {int(p) for p in os.listdir("/proc") if p.isdigit()}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> ProcessWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        first: dict[int, float] = {}
+        while not self._stop.wait(0.01):
+            for name in os.listdir("/proc"):
+                if name.isdigit() and int(name) not in self._before and int(name) not in self._ignore:
+                    pid = int(name)
+                    # stage 1 of the entrypoint is the runner's own start, whose environment holds everything
+                    if time.monotonic() - first.setdefault(pid, time.monotonic()) > 0.3:
+                        self._look(pid)
+
+    def _look(self, pid: int) -> None:
+        self.seen.add(pid)
+        for kind in ("environ", "cmdline"):
+            try:
+                data = Path(f"/proc/{pid}/{kind}").read_bytes()
+            except OSError:
+                continue
+            if kind == "cmdline" and data:
+                self.commands.add(data.replace(b"\0", b" ").decode("utf-8", "replace"))
+            for hit in hits(data, self._secrets):
+                self.found.add(f"{pid} {kind}: {hit}")
