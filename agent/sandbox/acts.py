@@ -7,6 +7,7 @@ import errno
 import os
 import select
 import socket
+from contextlib import suppress
 
 from agent.kernel.prctl import libc
 
@@ -27,18 +28,32 @@ def _connect(family: int, address: tuple[str, int] | str, kind: int) -> int:
         return sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) if poll.poll(200) else errno.ETIMEDOUT
 
 
-def _open(path: str, flags: int) -> int:
-    fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, 0o600)
+def _open(argument: str, flags: int) -> int:
+    """`DEV:INODE:PATH`: opens the path; in an own root folder another file may bear the name."""
+    device, inode, path = argument.split(":", 2)
+    fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         if flags & os.O_ACCMODE == os.O_RDONLY:
-            os.read(fd, 1)
-        if flags & os.O_CREAT:
-            os.unlink(path)
-    except IsADirectoryError:
-        return 0  # it was opened
+            with suppress(IsADirectoryError):
+                os.read(fd, 1)
+        about = os.fstat(fd)
     finally:
         os.close(fd)
-    return 0
+    same = inode == "0" or (str(about.st_dev), str(about.st_ino)) == (device, inode)
+    return 0 if same else errno.ENOENT
+
+
+def _process(act: str, pid: int) -> int:
+    if pid <= 0 or pid == os.getpid():
+        return errno.ESRCH  # in a pid namespace the number may be our own
+    if act == "signal":
+        os.kill(pid, 0)
+        return 0
+    if act == "trace":
+        zero = ctypes.c_void_p(0)
+        failed = libc.ptrace(ctypes.c_long(_PTRACE_SEIZE), ctypes.c_int(pid), zero, zero)
+        return ctypes.get_errno() if failed else 0
+    return _open(f"0:0:/proc/{pid}/{act}", os.O_RDONLY)
 
 
 def _loopback(family: int, host: str) -> int:
@@ -54,8 +69,9 @@ def _try(act: str, argument: str) -> int:
             return _open(argument, os.O_RDONLY)
         case "write":
             return _open(argument, os.O_WRONLY | os.O_APPEND)
-        case "create":
-            return _open(argument, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        case "create":  # left there: whether it arrived is looked up from outside
+            os.close(os.open(argument, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            return 0
         case "tcp":
             return _connect(socket.AF_INET, ("127.0.0.1", int(argument)), socket.SOCK_STREAM)
         case "udp":
@@ -64,15 +80,8 @@ def _try(act: str, argument: str) -> int:
             return _connect(socket.AF_UNIX, argument, socket.SOCK_STREAM)
         case "abstract":
             return _connect(socket.AF_UNIX, "\0" + argument, socket.SOCK_STREAM)
-        case "environ" | "mem":
-            return _open(f"/proc/{int(argument)}/{act}", os.O_RDONLY)
-        case "signal":
-            os.kill(int(argument), 0)
-            return 0
-        case "trace":
-            zero = ctypes.c_void_p(0)
-            failed = libc.ptrace(ctypes.c_long(_PTRACE_SEIZE), ctypes.c_int(int(argument)), zero, zero)
-            return ctypes.get_errno() if failed else 0
+        case "environ" | "mem" | "signal" | "trace":
+            return _process(act, int(argument))
         case "root":
             os.setuid(0)
             return 0

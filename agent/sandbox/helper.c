@@ -494,18 +494,39 @@ static int try_loopback(int family) {
     return try_connect(family, address, size, SOCK_STREAM);
 }
 
-static int try_open(const char *path, int flags) {
-    char byte;
-    int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
+/* `DEV:INODE:PATH`: what lies at the path, if it is that very file. In a root folder of its own a command may
+ * see another one of the same name. */
+static int try_open(const char *argument, int flags) {
+    char *end, byte;
+    struct stat about;
+    uint64_t device = strtoull(argument, &end, 10), inode = *end == ':' ? strtoull(end + 1, &end, 10) : 0;
+    if (*end != ':') return EINVAL;
+    int fd = open(end + 1, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return errno;
     int code = (flags & O_ACCMODE) == O_RDONLY && read(fd, &byte, 1) < 0 && errno != EISDIR ? errno : 0;
-    if (flags & O_CREAT) unlink(path);
+    if (!code && inode && (fstat(fd, &about) || about.st_dev != device || about.st_ino != inode)) code = ENOENT;
     close(fd);
     return code;
 }
 
+/* Leaves the file: whether it arrived is looked up from outside. */
+static int try_create(const char *path) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return errno;
+    close(fd);
+    return 0;
+}
+
+static int try_process(const char *act, pid_t pid) {
+    char path[64];
+    if (pid <= 0 || pid == getpid()) return ESRCH; /* in a pid namespace the number may be our own */
+    if (!strcmp(act, "signal")) return kill(pid, 0) ? errno : 0;
+    if (!strcmp(act, "trace")) return ptrace(PTRACE_SEIZE, pid, 0, 0) ? errno : 0;
+    snprintf(path, sizeof path, "0:0:/proc/%d/%.10s", pid, act);
+    return try_open(path, O_RDONLY);
+}
+
 static int try_act(const char *act, const char *argument) {
-    char path[128];
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr_un local = {.sun_family = AF_UNIX};
     size_t length = strlen(argument);
@@ -513,7 +534,7 @@ static int try_act(const char *act, const char *argument) {
     if (length > sizeof local.sun_path - 2) length = sizeof local.sun_path - 2;
     if (!strcmp(act, "read")) return try_open(argument, O_RDONLY);
     if (!strcmp(act, "write")) return try_open(argument, O_WRONLY | O_APPEND);
-    if (!strcmp(act, "create")) return try_open(argument, O_WRONLY | O_CREAT | O_EXCL);
+    if (!strcmp(act, "create")) return try_create(argument);
     if (!strcmp(act, "tcp")) return try_connect(AF_INET, (struct sockaddr *)&four, sizeof four, SOCK_STREAM);
     if (!strcmp(act, "udp")) return try_connect(AF_INET, (struct sockaddr *)&four, sizeof four, SOCK_DGRAM);
     if (!strcmp(act, "unix")) {
@@ -525,15 +546,8 @@ static int try_act(const char *act, const char *argument) {
         socklen_t size = (socklen_t)(sizeof(sa_family_t) + 1 + length);
         return try_connect(AF_UNIX, (struct sockaddr *)&local, size, SOCK_STREAM);
     }
-    if (!strcmp(act, "environ") || !strcmp(act, "mem")) {
-        snprintf(path, sizeof path, "/proc/%.20s/%s", argument, act);
-        return try_open(path, O_RDONLY);
-    }
-    if (!strcmp(act, "signal")) return kill((pid_t)atoi(argument), 0) ? errno : 0;
-    if (!strcmp(act, "trace")) {
-        if (ptrace(PTRACE_SEIZE, (pid_t)atoi(argument), 0, 0)) return errno;
-        return 0;
-    }
+    if (!strcmp(act, "environ") || !strcmp(act, "mem") || !strcmp(act, "signal") || !strcmp(act, "trace"))
+        return try_process(act, (pid_t)atoi(argument));
     if (!strcmp(act, "root")) return setuid(0) ? errno : 0;
     if (!strcmp(act, "loopback")) return try_loopback(atoi(argument) == 6 ? AF_INET6 : AF_INET);
     return ENOTSUP;

@@ -106,12 +106,22 @@ class _Act:
     act: str
     argument: str
     listener: str | None = None
+    made: str | None = None
+
+
+def _exactly(path: str) -> str:
+    """A path with the identity of what lies there now, so that another file of that name is no breach."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return f"0:0:{path}"
+    return f"{about.st_dev}:{about.st_ino}:{path}"
 
 
 def _acts(targets: ProbeTargets, ears: _Listeners) -> list[_Act]:
     acts = [
-        _Act("read a canary outside", "read", ears.canary),
-        _Act("write outside", "write", ears.canary),
+        _Act("read a canary outside", "read", _exactly(ears.canary)),
+        _Act("write outside", "write", _exactly(ears.canary)),
         _Act("connect to a unix socket outside", "unix", ears.unix_path, "unix"),
         _Act("become root", "root", ""),
     ]
@@ -120,10 +130,12 @@ def _acts(targets: ProbeTargets, ears: _Listeners) -> list[_Act]:
     if not targets.network:
         acts.append(_Act("connect out by TCP", "tcp", str(ears.tcp.getsockname()[1]), "tcp"))
         acts.append(_Act("send by UDP", "udp", str(ears.udp.getsockname()[1]), "udp"))
-    acts += [_Act(f"read {path}", "read", path) for path in targets.unreadable]
-    acts += [_Act(f"write {path}", "create", f"{path}/{_CONTROL}") for path in targets.unwritable]
+    acts += [_Act(f"read {path}", "read", _exactly(path)) for path in targets.unreadable]
+    for path in targets.unwritable:
+        made = f"{path}/{_CONTROL}-{os.urandom(4).hex()}"
+        acts.append(_Act(f"write {path}", "create", made, made=made))
     acts += [_Act(f"reach {path}", "unix", path) for path in targets.docker_sockets if os.path.exists(path)]
-    for pid in targets.pids:
+    for pid in (p for p in targets.pids if p > 0):
         for name, act in (
             ("read the environment of", "environ"),
             ("read the memory of", "mem"),
@@ -161,10 +173,13 @@ def probe(session: Session, root: str, targets: ProbeTargets, *, backend: str = 
             items.append(ProbeItem("answer every act", held=False, detail=f"{len(errors)} of {len(acts) + 2} answers"))
         for act, code in zip(acts, errors, strict=False):
             arrived = act.listener in ears.reached
-            # A datagram into the sandbox's own network is sent and lost: only arrival counts.
-            held = not arrived and (code != 0 or act.act == "udp")
-            sent = "sent into an own network, nothing arrived" if held else "it worked"
-            detail = "it arrived" if arrived else os.strerror(code) if code else sent
+            if act.made is not None and os.path.lexists(act.made):
+                arrived = True
+                os.unlink(act.made)
+            # A datagram or file that stays in the sandbox's own network or root is lost: only arrival counts.
+            held = not arrived and (code != 0 or act.act == "udp" or act.made is not None)
+            lost = "it stayed inside, nothing arrived" if held else "it worked"
+            detail = "it arrived" if arrived else os.strerror(code) if code else lost
             items.append(ProbeItem(act.name, held=held, detail=detail))
         loopback = errors[-2:] == [0, 0] or (len(errors) == len(acts) + 2 and errors[-2] == 0)
         items += controls

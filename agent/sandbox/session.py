@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -123,7 +124,6 @@ class Session:
 
 def remove_tree(folder: str) -> None:
     """Remove a tree whose owner made folders unreadable. No process of the sandbox is alive any more."""
-    import shutil  # costs a start several milliseconds, and is needed at its end alone
 
     def open_up(function: Callable[..., object], path: str, _exc: object) -> None:
         parent = os.path.dirname(path)

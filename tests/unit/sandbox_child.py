@@ -32,7 +32,11 @@ def main() -> None:
     for command in s["commands"]:
         result = session.exec(ExecRequest(command, timeout_s=20))
         results.append([result.exit_code, result.stdout.decode("latin-1"), result.stderr.decode("latin-1")])
-    targets = ProbeTargets(pids=(os.getpid(), session._process.pid))
+    targets = ProbeTargets(
+        unreadable=(s["outside"], s["outside"] + "/file"),
+        unwritable=(s["outside"],),
+        pids=(os.getpid(), session._process.pid, 1, 2, 3, 0),
+    )
     report = probe(session, s["root"], targets)
     session.close()
     print(

@@ -546,7 +546,7 @@ def test_probe_finds_what_is_open(strongest: Rig, tmp_path: Path) -> None:
 
     assert [(i.name, i.detail) for i in report.items if not i.held] == [
         (f"read {opened}/f", "it worked"),
-        (f"write {strongest.root}", "it worked"),
+        (f"write {strongest.root}", "it arrived"),
     ]
     assert not report.ok
     assert sorted(p.name for p in strongest.root.iterdir()) == []

@@ -42,7 +42,13 @@ def started_by(path: Path, kind: str, level: str | None, **more: Any) -> dict[st
     else:
         python = "/usr/bin/python3" if ROOT else sys.executable
         argv = [python, "-I", "-S", "-c", STANDIN]
+    outside = path / "state"  # of the same user, below the same parent as the workspace
+    outside.mkdir()
+    (outside / "file").write_text("state")
+    for item in (outside, outside / "file"):
+        os.chown(item, UID, GID)
     settings = {
+        "outside": str(outside),
         "uid": UID, "gid": GID, "helper": argv, "levels": [level] if level else None,
         "root": str(workspace(path)), "commands": COMMANDS, "pids": 64, **more,
     }  # fmt: skip
@@ -51,6 +57,7 @@ def started_by(path: Path, kind: str, level: str | None, **more: Any) -> dict[st
         cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert [p.name for p in outside.iterdir()] == ["file"]
     told: dict[str, Any] = json.loads(done.stdout)
     return told
 
