@@ -12,6 +12,7 @@ from agent.harness.loop import (
     BlockedError,
     Limits,
     LoopResult,
+    PermitAll,
     StopReason,
     ToolCall,
     ToolMessage,
@@ -261,6 +262,20 @@ def hook_denial_cancels_the_batch(bench: Bench) -> None:
         ("Not run: another call of this batch was denied.", True), ("Denied: not on a Friday", True), ("a 3", False),
     ], "results")  # fmt: skip
     expect((bench.done, result.stop_reason), ([("a", 3)], StopReason.COMPLETED), "runs, and stop reason")
+
+
+@behaviour
+def hooks_may_extend_the_default(bench: Bench) -> None:
+    """Hooks that extend the permitting default and deny one name are asked like any others."""
+
+    class DeniesB(PermitAll):
+        def before_call(self, call: ToolCall, /) -> str | None:
+            return "not b" if call.name == "b" else super().before_call(call)
+
+    tools = [bench.tool("a"), bench.tool("b")]
+    result = bench.run(use(call("a", 1)), use(call("b", 2)), say(), tools=tools, hooks=DeniesB())
+    expect(bench.texts(result), [("a 1", False), ("Denied: not b", True)], "results")
+    expect(bench.done, [("a", 1)], "runs")
 
 
 @behaviour

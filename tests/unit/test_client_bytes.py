@@ -87,6 +87,11 @@ def test_each_message_is_encoded_once() -> None:
     assert encoded[5:] == list(changed[1:])
     assert [one["content"][0]["text"] for one in json.loads(body)["messages"]] == ["0", "new", "4"]
 
+    body = fragments.body(settings, "s", (), changed[:1], 9)
+
+    assert len(encoded) == 7
+    assert [one["content"][0]["text"] for one in json.loads(body)["messages"]] == ["0"]
+
 
 def stream(events: list[tuple[str, Any]]) -> bytes:
     return b"".join(f"event: {name}\r\ndata: {json.dumps(data)}\r\n\r\n".encode() for name, data in events)

@@ -93,9 +93,11 @@ class AnthropicWire:
             return items
         marked, left = list(items), 2
         for index in range(len(items) - 1, -1, -1):
-            if left and items[index].startswith(b'{"role":"user"'):
+            if items[index].startswith(b'{"role":"user"'):
                 marked[index] = items[index][:-3] + _MARK + items[index][-3:]  # before the `}]}` of its last block
                 left -= 1
+            if not left:
+                break
         return marked
 
     def tail(self, _settings: Settings, max_output: int | None) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import queue
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ from agent.harness.clients.faults import Fault, FaultKind, ProviderError, from_s
 from agent.harness.clients.sse import SseParser
 from agent.harness.clients.wire import Assembler, Wire, estimated, mapping, string
 from agent.harness.loop import BudgetError, CancelToken, LlmError, LlmReply, Usage
+from agent.harness.loop.watch import Workers
 from agent.harness.ports import BrokerPort
 from agent.kernel.channel import CallFailed, ChannelError, Frame
 
@@ -27,13 +27,15 @@ class Exchange:
     def __init__(
         self,
         broker: BrokerPort,
+        workers: Workers,
         wire: Wire,
         cancel: CancelToken,
         clock: Callable[[], float],
         now: Callable[[], float],
     ) -> None:
         self.wasted = Usage()
-        self._broker, self._wire, self._cancel, self._clock, self._now = broker, wire, cancel, clock, now
+        self._broker, self._workers, self._wire = broker, workers, wire
+        self._cancel, self._clock, self._now = cancel, clock, now
         self._sent_bytes = 0
         self._idle_s = 0.0
 
@@ -125,7 +127,7 @@ class Exchange:
             except (CallFailed, ChannelError) as exc:
                 arrived.put(exc)
 
-        threading.Thread(target=pump, name="model-stream", daemon=True).start()
+        self._workers.start(pump)
         total = 0
         while (item := self._next(arrived, deadline)) is not None:
             if isinstance(item, CallFailed):

@@ -29,19 +29,18 @@ class Fragments:
         messages: tuple[Message, ...],
         max_output: int | None,
     ) -> bytes:
-        """The request's body. Messages are known by identity; those already seen are not encoded again."""
+        """The request's body. Messages that were sent before are not encoded again."""
         self._take(messages)
         marked = self._wire.marked(self._items, settings)
         head = self._opening(settings, system, tools)
         return b"".join((head, b",".join(marked), self._wire.tail(settings, max_output)))
 
     def _take(self, messages: tuple[Message, ...]) -> None:
-        same = 0
-        for known, message in zip(self._messages, messages, strict=False):
-            if known is not message:
-                break
-            same += 1
-        if same < len(self._messages):  # compacted: encode anew from there on
+        same = len(self._messages)
+        if list(messages[:same]) != self._messages:  # compacted: encode anew from where it differs
+            pairs = zip(self._messages, messages, strict=False)
+            differs = (index for index, (known, message) in enumerate(pairs) if known != message)
+            same = next(differs, min(same, len(messages)))
             del self._messages[same:], self._ends[same:]
             del self._items[self._ends[-1] if self._ends else 0 :]
         for message in messages[same:]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agent.harness.loop.errors import BlockedError
-from agent.harness.loop.ports import HooksPort
+from agent.harness.loop.ports import HooksPort, PermitAll
 from agent.harness.loop.watch import AuthGate, Job, Watch
 from agent.harness.loop.words import (
     CallResult,
@@ -102,7 +102,9 @@ class Batch:
         return None
 
     def _denials(self, calls: Sequence[ToolCall]) -> Iterator[tuple[ToolCall, str]]:
-        job = Job(lambda: [self.hooks.before_call(call) for call in calls], self.watch.clock)
+        if type(self.hooks) is PermitAll:  # not a child of it, which may deny
+            return
+        job = self.watch.workers.start(lambda: [self.hooks.before_call(call) for call in calls])
         if not job.wait(self.watch.deadline, self.watch.cancel) or job.error is not None:
             reasons: list[str | None] = ["the check before the call failed"] * len(calls)
         else:
@@ -137,7 +139,7 @@ class Batch:
 
     def _start(self, call: ToolCall) -> Job:
         run, arguments = self.box.by_name[call.name].run, dict(call.arguments or {})
-        return Job(lambda: self.gate.call(lambda: run(arguments)), self.watch.clock)
+        return self.watch.workers.start(lambda: self.gate.call(lambda: run(arguments)))
 
     def _collect(self, call: ToolCall, job: Job, results: dict[str, CallResult]) -> Halt | None:
         cap = self.limits.tool_timeout_s

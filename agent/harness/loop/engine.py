@@ -130,6 +130,8 @@ class _Run:
             return self._end(stop.stop_reason, stop.reason)
         except Ended as ended:
             return self._end(StopReason.CANCELLED if ended.cancelled else StopReason.TIMEOUT, str(ended))
+        finally:
+            self._watch.workers.close()
 
     def _mend(self, reply: LlmReply) -> None:
         # Half a tool call is never run, whether or not what there is of it parses.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,23 +14,30 @@ _SLICE_S = 0.05  # how long a cancel may go unnoticed while waiting; a finished 
 
 
 class Job:
-    """One call of foreign code in a thread of its own, which is left behind when it does not come back."""
+    """One call of foreign code, running in a thread of its own.
+
+    Attributes:
+        value, error: what it gave back or raised, once `wait` was True.
+        started, seconds: by the clock.
+    """
 
     def __init__(self, work: Callable[[], Any], clock: Callable[[], float]) -> None:
         self.value: Any = None
         self.error: BaseException | None = None
-        self.seconds = 0.0
+        self.started, self.seconds = clock(), 0.0
         self._work, self._clock = work, clock
         self._done = threading.Event()
-        self.started = clock()
-        threading.Thread(target=self._run, name="loop-job", daemon=True).start()
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """For the thread."""
         try:
             self.value = self._work()
         except BaseException as exc:  # noqa: BLE001 - foreign code: SystemExit of a tool must not end the run
             self.error = exc
         self.seconds = self._clock() - self.started
+
+    def finish(self) -> None:
+        """For the thread, after `run`."""
         self._done.set()
 
     def wait(self, until: float | None, cancel: CancelToken) -> bool:
@@ -38,6 +46,41 @@ class Job:
             if cancel.cancelled or (until is not None and self._clock() >= until):
                 return self._done.is_set()
         return True
+
+
+class Workers:
+    """Threads for foreign code, kept for the next job: starting one costs more than a turn of the loop.
+
+    One that does not come back is left behind and a new one is started in its place.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._idle: list[queue.SimpleQueue[Job | None]] = []
+        self._closed = False
+
+    def start(self, work: Callable[[], Any]) -> Job:
+        """Run `work` at once."""
+        job = Job(work, self._clock)
+        try:
+            inbox = self._idle.pop()
+        except IndexError:
+            inbox = queue.SimpleQueue()
+            threading.Thread(target=self._serve, args=(inbox,), name="loop-worker", daemon=True).start()
+        inbox.put(job)
+        return job
+
+    def _serve(self, inbox: queue.SimpleQueue[Job | None]) -> None:
+        while not self._closed and (job := inbox.get()) is not None:
+            job.run()
+            self._idle.append(inbox)
+            job.finish()  # only now, so that whoever waited finds the thread idle
+
+    def close(self) -> None:
+        """End the threads; one that is still out ends when it comes back."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().put(None)
 
 
 class Ended(Exception):
@@ -53,10 +96,11 @@ class Ended(Exception):
 
 
 class Watch:
-    """The clock and the cancel token of one run."""
+    """Clock, cancel token and threads of one run."""
 
     def __init__(self, clock: Callable[[], float], timeout_s: float | None, cancel: CancelToken) -> None:
         self.clock, self.cancel = clock, cancel
+        self.workers = Workers(clock)
         self.deadline = None if timeout_s is None else clock() + timeout_s
 
     @property
@@ -79,7 +123,7 @@ class Watch:
         Raises:
             Ended: it did not come back in time.
         """
-        job = Job(work, self.clock)
+        job = self.workers.start(work)
         if not job.wait(self.deadline, self.cancel):
             raise Ended(cancelled=self.cancel.cancelled)
         return job
