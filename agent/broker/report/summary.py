@@ -33,7 +33,7 @@ def summary(report: RunReport) -> str:
     parts = [
         f"## Airlock: {headline(report)}",
         _why(report),
-        _words(report, 200_000),
+        _words(report, 60_000),
         _published(report),
         _partial(report),
         _gates(report),
@@ -44,7 +44,7 @@ def summary(report: RunReport) -> str:
         _origin(report),
     ]
     body = "\n\n".join(part for part in parts if part)
-    text = neutralise(body, limit=500_000, rest="The rest is in the transcript.")
+    text = neutralise(body, limit=300_000, rest="The rest is in the transcript.")
     while len(text.encode("utf-8", "replace")) > SUMMARY_CAP:
         text = neutralise(text, limit=len(text) * 3 // 4, rest="The rest is in the transcript.")
     return text + "\n"
