@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from agent.contract.errors import Refusal, ToolInputError
 from agent.contract.framing import fold
+from agent.contract.gitignore import PatternError, glob_regex
 
 PATH_CAP = 4095  # bytes, PATH_MAX without its NUL
 NAME_CAP = 255  # bytes, NAME_MAX
@@ -92,17 +93,32 @@ def _plain(path: str) -> str:
     return "/".join(part.rstrip(". ") or part for part in text.strip("/").split("/"))
 
 
-def protected_by(path: str, protected: Iterable[str]) -> str | None:
+def protected_by(path: str, protected: Iterable[str], allowed: Iterable[str] = ()) -> str | None:
     """Return the entry that protects this repository-relative path, or None.
 
-    An entry protects the path that equals it and everything below it, whatever the case: on a
-    case-insensitive checkout `.GitHub/workflows` is `.github/workflows`.
+    An entry protects what it matches (`*` and `?` within a name, `**` for folders) and everything below it,
+    whatever the case: on a case-insensitive checkout `.GitHub/workflows` is `.github/workflows`. An allowed
+    entry takes back what it matches, but never a git folder.
     """
     if has_git_name(path):
         return ".git"
     asked = _plain(path)
-    for entry in protected:
-        key = _plain(entry)
-        if key and (asked == key or asked.startswith(key + "/")):
-            return entry
-    return None
+    if any(_covers(entry, asked) for entry in allowed):
+        return None
+    return next((entry for entry in protected if _covers(entry, asked)), None)
+
+
+def _covers(entry: str, asked: str) -> bool:
+    key = _plain(entry)
+    if not key:
+        return False
+    if asked == key or asked.startswith(key + "/"):
+        return True
+    if not any(c in key for c in "*?["):
+        return False
+    try:
+        glob = glob_regex(key)
+    except PatternError:
+        return False  # no path can match it; as a literal name it was tried above
+    names = asked.split("/")
+    return any(glob.match("/".join(names[: i + 1])) for i in range(len(names)))

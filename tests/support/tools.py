@@ -8,10 +8,10 @@ from typing import Any
 
 from agent.contract.facts import RunFacts
 from agent.contract.modes import TOOL_TIERS, Tier
-from agent.contract.tool import AgentTool
+from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.loop.words import ToolResult
 from agent.harness.tools import BUILTIN
-from agent.harness.tools.belt import Belt, make_belt
+from agent.harness.tools.belt import Belt, _result, make_belt
 from agent.harness.tools.context import ToolContext
 from agent.kernel.beneath import Beneath
 from agent.kernel.channel import CallFailed, Frame
@@ -87,3 +87,8 @@ class Bench:
     def __call__(self, tool: str, **arguments: Any) -> ToolResult:
         found = {t.name: t for t in self.belt.tools}[tool]
         return found.run(arguments)
+
+    @staticmethod
+    def framed(output: ToolOutput) -> str:
+        """An output as the belt gives it to the model."""
+        return _result(output).text

@@ -10,6 +10,7 @@ from agent.contract.modes import Tier
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools import paging
 from agent.harness.tools.context import NotedOutput, ToolContext, own_words
+from agent.harness.tools.text_form import shown_text
 
 DIFF_LINES = 800
 LOG_ENTRIES = 20
@@ -25,7 +26,7 @@ def _git_diff(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     fields = {key: args[key] for key in ("base", "paths") if args.get(key)}
     answer = ctx.broker.call("diff", **fields)
     offset, limit = paging.asked(args, DIFF_LINES)
-    lines = _lines(answer.payload.decode("utf-8", "replace"))
+    lines = _lines(shown_text(answer.payload)[0])
     if not lines:
         return NotedOutput("(no difference)", untrusted=False)
     shown, note = paging.page(lines, offset, limit, "lines")
@@ -36,7 +37,7 @@ def _git_log(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     limit = int(args.get("limit", LOG_ENTRIES))
     fields: dict[str, Any] = {"path": ctx.files.relative(args["path"])} if args.get("path") else {}
     answer = ctx.broker.call("log", limit=limit, **fields)
-    return NotedOutput(answer.payload.decode("utf-8", "replace").rstrip("\n") or "(no commits)")
+    return NotedOutput(shown_text(answer.payload)[0].rstrip("\n") or "(no commits)")
 
 
 def _git_commit(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
@@ -44,21 +45,20 @@ def _git_commit(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     if args.get("paths"):
         fields["paths"] = [ctx.files.relative(p) for p in args["paths"]]
     header = ctx.broker.call("commit", **fields).header
-    files = [f"{f.get('status', '?')} {f.get('path', '?')}" for f in header.get("files", ())]
-    shown, _ = paging.page(files, 1, 100, "files")
-    note = f"Committed {_sha(header.get('commit'))}: {len(files)} file{'' if len(files) == 1 else 's'}. Not pushed yet."
-    return NotedOutput("\n".join(shown) or "(no files)", untrusted=bool(files), note=note)
+    lines = [f"{f.get('status', '?')} {f.get('path', '?')}" for f in header.get("files", ())]
+    shown, _ = paging.page(lines, 1, 100, "files")
+    shown += [f"problem: {problem}" for problem in header.get("problems", ())]
+    count = f"{len(lines)} file{'' if len(lines) == 1 else 's'}"
+    note = f"Committed {_sha(header.get('commit'))}: {count}. Not pushed yet."
+    return NotedOutput("\n".join(shown) or "(no files)", untrusted=bool(shown), note=note)
 
 
 def _git_push(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-    fields = {"branch": args["branch"]} if args.get("branch") else {}
-    header = ctx.broker.call("push", **fields).header
-    gate = header.get("gate")
-    note = f"Pushed {_sha(header.get('sha'))}."
-    text = str(header.get("branch", ""))
-    if gate and gate not in (True, "passed"):
-        text += f"\n{gate}"
-    return NotedOutput(text, note=note)
+    header = ctx.broker.call("push", branch=args["branch"]).header
+    said = f"Pushed {_sha(header.get('sha'))} to {header.get('branch')}."
+    if header.get("gate"):
+        said += f" Prepush script: {header['gate']}."
+    return own_words(said)
 
 
 def _create_pull_request(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
@@ -132,7 +132,7 @@ CREATE_PULL_REQUEST = AgentTool(
     schema={
         "type": "object",
         "properties": {"title": {"type": "string", "minLength": 1}, "body": _TEXT, "head": _TEXT, "base": _TEXT},
-        "required": ["title", "body"],
+        "required": ["title", "body", "head", "base"],
     },
     run=_create_pull_request,
 )

@@ -69,7 +69,8 @@ def described(result: ExecResult, timeout_s: float, output_id: str) -> ToolOutpu
         left = f"{result.survivors} process{'es' if result.survivors > 1 else ''}"
         notes.append(f"{left} left behind by it were killed: a server and its test go into one command")
     if out_cut or err_cut:
-        notes.append(f'output was cut; all of it: run_command {{"output_id": "{output_id}"}}')
+        whole = f'all of it: run_command {{"output_id": "{output_id}"}}' if output_id else "the rest was not kept"
+        notes.append(f"output was cut; {whole}")
     parts = [out.rstrip("\n")] if out.strip() else []
     if err.strip():
         parts.append(("[stderr]\n" if parts else "") + err.rstrip("\n"))
@@ -90,7 +91,7 @@ def _run_command(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     cwd = ctx.files.relative(args["cwd"]) if args.get("cwd") else ""
     frame = ctx.broker.call("exec", command=command, timeout_s=timeout_s, cwd=cwd or ".")
     result = ExecResult.from_frame(frame.header, frame.payload)
-    return described(result, timeout_s, _identifier(frame.header.get("output_id")))
+    return described(result, timeout_s, _identifier(frame.header.get("output_id", "")))
 
 
 def _output(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:

@@ -21,9 +21,10 @@ EDIT_CAP = 16 << 20  # bytes of a file that can be edited
 def guard(ctx: ToolContext) -> Guard:
     """Refuses protected paths. The gate that counts is the broker's, at commit and push; this one saves a detour."""
     protected = tuple(ctx.facts.options.get("protected_paths", DEFAULT_PROTECTED))
+    allowed = tuple(ctx.facts.options.get("allow_protected_paths", ()))
 
     def check(path: str) -> None:
-        entry = protected_by(path, protected)
+        entry = protected_by(path, protected, allowed)
         if entry is not None:
             raise Refusal(
                 "protected_path",
