@@ -86,8 +86,15 @@ const diffLines = (whole) => {
   return box;
 };
 const looksDiff = (t) => /^(diff --git |--- |@@ -)/m.test(t.slice(0, 4000)) && /^@@ -\d/m.test(t.slice(0, 20000));
-const sides = (oldText, newText) =>
-  [...str(oldText).split("\n").map((l) => "-" + l), ...str(newText).split("\n").map((l) => "+" + l)].join("\n");
+const sides = (oldText, newText) => {
+  const a = str(oldText).split("\n"), b = str(newText).split("\n");
+  let top = 0, low = 0;
+  while (top < a.length && top < b.length && a[top] === b[top]) top++;
+  while (low < a.length - top && low < b.length - top && a[a.length - 1 - low] === b[b.length - 1 - low]) low++;
+  const put = (mark, lines) => lines.map((line) => mark + line);
+  return [...put(" ", a.slice(0, top)), ...put("-", a.slice(top, a.length - low)),
+    ...put("+", b.slice(top, b.length - low)), ...put(" ", a.slice(a.length - low))].join("\n");
+};
 
 /* one event */
 const head = (title, ...tags) => el("h3", "", title, ...tags.flatMap((t) => [" ", t]));
