@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import email.utils
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -56,6 +57,9 @@ _RETRY_TYPES = frozenset(
 )  # fmt: skip
 _QUOTA_TYPES = frozenset({"insufficient_quota", "billing_error", "billing_not_active", "billing_hard_limit_reached"})
 _AUTH_TYPES = frozenset({"authentication_error", "permission_error", "invalid_api_key"})
+# The one date form that HTTP senders may write (RFC 9110, 5.6.7). `email.utils` would cost 10 ms at start.
+_HTTP_DATE = re.compile(r"(\d{2}) (\w{3}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT", re.ASCII)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 # Texts, since only some providers give a code: Anthropic, OpenAI-compatible servers, vLLM, Gemini, Ollama.
 _CONTEXT_TEXTS = (
     "prompt is too long", "exceed context limit", "maximum context length", "context_length_exceeded",
@@ -106,10 +110,15 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
             continue
         if 0 <= seconds < 1e9:
             return seconds
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(low.get("retry-after", "")).timestamp() - now)
-    except (ValueError, TypeError, OverflowError):
+    match = _HTTP_DATE.search(low.get("retry-after", ""))
+    if match is None or match[2] not in _MONTHS:
         return None
+    try:
+        day, year, *clock = (int(match[group]) for group in (1, 3, 4, 5, 6))
+        when = datetime(year, _MONTHS.index(match[2]) + 1, day, *clock, tzinfo=UTC)
+    except ValueError:
+        return None
+    return max(0.0, when.timestamp() - now)
 
 
 def _kind(status: int, error: Mapping[str, Any], body: bytes) -> tuple[FaultKind, str]:

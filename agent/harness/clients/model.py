@@ -6,7 +6,7 @@ leaves no room; then the next model of the list is asked, and stays in use for t
 
 from __future__ import annotations
 
-import random
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -91,7 +91,7 @@ class ModelClient:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
         wait: Callable[[LlmRequest, float], bool] = lambda request, seconds: request.cancel.wait(seconds),
-        jitter: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = lambda: os.urandom(1)[0] / 256,
     ) -> None:
         """Prepare; nothing is sent.
 

@@ -6,8 +6,8 @@ by port. Whatever ends the run, the result carries the whole history, in which e
 
 from __future__ import annotations
 
+import os
 import time
-import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -59,7 +59,7 @@ def run_loop(
     cancel: CancelToken | None = None,
     recover_auth: Callable[[], bool] | None = None,
     clock: Callable[[], float] = time.monotonic,
-    ids: Callable[[], str] = lambda: f"call_{uuid.uuid4().hex[:24]}",
+    ids: Callable[[], str] = lambda: f"call_{os.urandom(12).hex()}",
 ) -> LoopResult:
     """Run one task to its end.
 
