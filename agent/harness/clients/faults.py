@@ -114,8 +114,8 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
     if match is None or match[2] not in _MONTHS:
         return None
     try:
-        day, year, *clock = (int(match[group]) for group in (1, 3, 4, 5, 6))
-        when = datetime(year, _MONTHS.index(match[2]) + 1, day, *clock, tzinfo=UTC)
+        day, year, hour, minute, second = (int(match[group]) for group in (1, 3, 4, 5, 6))
+        when = datetime(year, _MONTHS.index(match[2]) + 1, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
     return max(0.0, when.timestamp() - now)
