@@ -113,9 +113,8 @@ def main() -> int:
     for s in scores:
         pairs = [f"{a}/{b}" for a, b in (s.steps, s.lines, s.tests, s.tested_places, s.places)]
         kind = s.kind[0] if s.kind[0] == s.kind[1] else f"{s.kind[0]} (want {s.kind[1]})"
-        wide.append(
-            f"{s.name:<26}{pairs[0]:>7}{pairs[1]:>8}{pairs[2]:>7}{pairs[3]:>7}{pairs[4]:>8}{len(s.false):>6}{s.size:>7}  {kind}"
-        )
+        row = "".join(f"{p:>{n}}" for p, n in zip(pairs, (7, 8, 7, 7, 8), strict=True))
+        wide.append(f"{s.name:<26}{row}{len(s.false):>6}{s.size:>7}  {kind}")
         if "-v" in sys.argv:
             wide += [f"    {m}" for m in s.missing] + [f"    FALSE {m}" for m in s.false]
     total = [sum(x) for x in zip(*(s.lines for s in scores), strict=True)]

@@ -11,12 +11,15 @@ _NPM_SILENT = re.compile(r"^(?:A complete log of this run|For a full report see|
 _NPM_RESOLUTION = re.compile(r"\b(?:ERESOLVE|E404|ETARGET|EINTEGRITY|ENOVERSIONS|EBADENGINE|EUSAGE|EBADPLATFORM)\b")
 
 _DEPENDENCY = re.compile(
-    r"Could not find a version that satisfies|No matching distribution found|ResolutionImpossible|version solving failed|"
+    r"Could not find a version that satisfies|No matching distribution found|ResolutionImpossible|"
+    r"version solving failed|"
     r"No solution found when resolving|failed to select a version|could not find compatible versions|"
     r"requirements could not be resolved|missing go\.sum entry|no required module provides package|unknown revision|"
     r"Unable to locate package|has no installation candidate|\bNU1\d{3}\b|Could not resolve dependencies|"
-    r"Could not (?:find|resolve) (?:artifact )?\S+:\S+:\S+|ERR_PNPM_(?!FETCH|RECURSIVE)\w+|lockfile .*(?:needs to be updated|would have been)|"
-    r"➤ YN00(?:02|60|82|01|28)|Couldn't find (?:any versions|package)|no matching package named|conflicting dependencies|"
+    r"Could not (?:find|resolve) (?:artifact )?\S+:\S+:\S+|ERR_PNPM_(?!FETCH|RECURSIVE)\w+|"
+    r"lockfile .*(?:needs to be updated|would have been)|"
+    r"➤ YN00(?:02|60|82|01|28)|Couldn't find (?:any versions|package)|no matching package named|"
+    r"conflicting dependencies|"
     r"error: checksum mismatch|package-lock\.json are (?:not )?in sync|Could not find gem|"
     r"failed to resolve (?:the )?dependenc|dependencies could not be resolved"
 )
@@ -25,12 +28,14 @@ _CONFLICT = re.compile(r"^(?:The conflict is caused by:|\s+Problem \d+|Because |
 _MACHINE = re.compile(
     r"No space left on device|running out of disk space|ENOSPC|[Oo]ut of memory|OutOfMemory|heap out of memory|"
     r"Cannot allocate memory|\bOOM\b|oom-kill|^\S*: line \d+: +\d+ (?:Killed|Terminated|Bus error)|"
-    r"runner has received a shutdown signal|lost communication with the server|The hosted runner .*(?:lost|encountered)|"
+    r"runner has received a shutdown signal|lost communication with the server|"
+    r"The hosted runner .*(?:lost|encountered)|"
     r"exceeded the maximum execution time|has timed out after \d+ minutes|The operation was canceled|"
     r"The self-hosted runner .* lost|GitHub Actions has encountered an internal error"
 )
 _NETWORK = re.compile(
-    r"\b(?:ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ECONNREFUSED)\b|Could not resolve host|Temporary failure in name resolution|"
+    r"\b(?:ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ECONNREFUSED)\b|Could not resolve host|"
+    r"Temporary failure in name resolution|"
     r"TLS handshake timeout|toomanyrequests|Too Many Requests|(?:502 Bad Gateway|503 Service Unavailable|504 Gateway)|"
     r"Connection (?:reset by peer|timed out)|net/http: request canceled|Failed to connect to \S+ port|i/o timeout|"
     r"Read timed out|The requested URL returned error: 5\d\d|unexpected disconnect while reading|early EOF"
@@ -53,7 +58,8 @@ _GIT = re.compile(r"^(?:fatal|remote): .*(?:fatal|error|denied|not found|unable|
 
 def packages(log: Log, out: Findings) -> None:
     """npm's own error block, and the sentences that other package managers give."""
-    for i, text in enumerate(log.lines):
+    for i in log.suspects:
+        text = log.lines[i]
         bare = text.removeprefix("##[error]")
         npm = _NPM.match(bare)
         if npm:
@@ -79,7 +85,8 @@ def _conflict(log: Log, out: Findings, i: int) -> None:
 
 def machine(log: Log, out: Findings, exit_code: int | None) -> None:
     """Disk, memory, signals, time-outs, the network."""
-    for i, text in enumerate(log.lines):
+    for i in log.suspects:
+        text = log.lines[i]
         if _MACHINE.search(text):
             out.keep(i, FIRST)
             out.vote(Kind.INFRASTRUCTURE, 10)
@@ -95,7 +102,8 @@ def machine(log: Log, out: Findings, exit_code: int | None) -> None:
 
 def setup(log: Log, out: Findings, exit_code: int | None) -> None:
     """Missing secrets, inputs, permissions and programs."""
-    for i, text in enumerate(log.lines):
+    for i in log.suspects:
+        text = log.lines[i]
         if _SETUP.search(text):
             out.keep(i, FIRST)
             out.vote(Kind.CONFIGURATION, 4 if text.startswith("##[error]") else 2)

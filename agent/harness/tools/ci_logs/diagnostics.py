@@ -6,7 +6,10 @@ import re
 
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log, Place, place_of
 
-_P = r"(?:##\[error\])?\s{0,4}((?:[A-Za-z]:[\\/]|file://)?[^\s:(),;'\"|]+(?: [^\s:(),;'\"|]+)?\.[A-Za-z]\w{0,9}|(?:\S*/)?(?:Dockerfile|Makefile|Rakefile|Gemfile)\S*)"
+_P = (
+    r"(?:##\[error\])?\s{0,4}((?:[A-Za-z]:[\\/]|file://)?[^\s:(),;'\"|]+(?: [^\s:(),;'\"|]+)?\.[A-Za-z]\w{0,9}|"
+    r"(?:\S*/)?(?:Dockerfile|Makefile|Rakefile|Gemfile)\S*)"
+)
 _COLONS = re.compile(rf"^{_P}:(\d+)(?::(\d+))?(?:[:-]\d+)?(?: -)?:? +(?:fatal |syntax )?(error|Error|ERROR|E)\b:?(.*)$")
 _PARENS = re.compile(rf"^{_P}\((\d+)(?:,(\d+))?(?:,\d+,\d+)?\) ?: (?:fatal )?error\b(.*)$")
 _JAVAC = re.compile(r"^\[ERROR\] (\S.*?\.\w+):\[(\d+)(?:,(\d+))?\] (.*)$")
@@ -18,10 +21,12 @@ _RUFF = re.compile(r"^(?:[A-Z]{1,5}\d{2,5}|invalid-syntax|error\[[\w-]+\])(?: \[
 _STYLISH = re.compile(r"^(?:##\[error\])?\s+(\d+):(\d+)\s+(?:✖\s+)?error\s+(\S.*)$")
 _STYLISH_FILE = re.compile(r"^(?:\S.*[\\/])?[^\s\\/:]+\.\w{1,8}$|^\S*[\\/]\S+$")
 _LINT_TAIL = re.compile(
-    r" \(([a-z][\w-]{1,30})(?::.*)?\)$|  \[[a-z][a-z-]+\]$|^\s*[A-Z]{1,4}\d{3,4}\b|: [CWEFRS]: |\bMD\d{3}/|\bSC\d{4}\b"
+    r" \(([a-z][\w-]{1,30})(?::.*)?\)$|  \[[a-z][a-z-]+\]$|(?:^|: )[A-Z]{1,4}\d{3,4}\b|: [CWEFRS]: |"
+    r"\bMD\d{3}/|\bSC\d{4}\b"
 )
 _TOTAL = re.compile(
-    r"^(?:✖|x) \d+ problems? \((?!0 errors)|^Found \d+ errors?\b|^\d+ errors? (?:generated|found)|^\s*[1-9]\d* Error\(s\)|"
+    r"^(?:✖|x) \d+ problems? \((?!0 errors)|^Found \d+ errors?\b|^\d+ errors? (?:generated|found)|"
+    r"^\s*[1-9]\d* Error\(s\)|"
     r"^error: could not compile |^error: aborting due to|^\d+ files? inspected, [1-9]|^\d+ issues:|^Oh no! |"
     r"^\[ERROR\] Found \d+ error|^\d+ files? would be reformatted|^Code style issues|^Found \d+ errors? in"
 )
@@ -32,7 +37,8 @@ _MAKE = re.compile(
     r"^(?:[\w./-]*/)?(?:g?make|ninja|mingw32-make)(?:\[\d+\])?: (?:\*\*\* .*(?:Error \d+|Stop|No rule)|build stopped)"
 )
 _FORMAT = re.compile(
-    r"^would reformat (\S.*)$|^(?:\[warn\]|error:) (\S+\.\w+)(?: is not formatted)?$|^ERROR: (\S+) Imports are incorrectly"
+    r"^would reformat (\S.*)$|^(?:\[warn\]|error:) (\S+\.\w+)(?: is not formatted)?$|"
+    r"^ERROR: (\S+) Imports are incorrectly"
 )
 _SHELLCHECK = re.compile(r"^In (\S+) line (\d+):$")
 _LINTERS = re.compile(
@@ -42,16 +48,17 @@ _LINTERS = re.compile(
 )
 
 
-def is_lint(log: Log, title: str, commands: str) -> bool:
-    """Whether the step runs a linter, by its command or by what the messages look like."""
-    return bool(_LINTERS.search(title) or _LINTERS.search(commands))
+def is_lint(commands: str) -> bool:
+    """Whether the step runs a linter, by the text of its commands."""
+    return _LINTERS.search(commands) is not None
 
 
 def compilers(log: Log, out: Findings, *, lint: bool) -> None:
     """`file:line:column: error: …` in its many spellings, with the source line below."""
     kind = Kind.LINT if lint else Kind.COMPILE
     seen: set[str] = set()
-    for i, text in enumerate(log.lines):
+    for i in log.suspects:
+        text = log.lines[i]
         if _MAKE.match(text) or _LINKER.search(text) or _TOTAL.match(text):
             out.keep(i, FIRST)
             if _LINKER.search(text):
@@ -97,7 +104,8 @@ def rust_like(log: Log, out: Findings, *, lint: bool) -> None:
             continue
         head = next((k for k in (i - 1, i - 2) if k >= 0 and log.lines[k].strip()), i - 1)
         title = log.lines[head]
-        is_ruff, is_rustc = bool(_RUFF.match(title)), bool(_RUSTC.match(title))
+        is_rustc = bool(_RUSTC.match(title))
+        is_ruff = not is_rustc and bool(_RUFF.match(title))
         if not is_ruff and not is_rustc:
             continue
         ruff = ruff or is_ruff
@@ -118,7 +126,9 @@ def _rust_source(log: Log, out: Findings, i: int) -> None:
         text = log.lines[k]
         if not text.strip():
             return
-        if re.match(r"^\s*\|.*\^", text) or re.match(r"^\s*= (?:note: expected|help|note: `-D)", text):
+        if re.match(r"^\s*\|.*\^", text) or re.match(
+            r"^\s*= (?:note: expected|help: (?!for further|to override))", text
+        ):
             out.keep(k, SECOND)
         elif re.match(r"^\s*(?:\d+ )?\|", text):
             out.keep(k, THIRD)
@@ -161,7 +171,7 @@ def linters(log: Log, out: Findings, *, lint: bool) -> None:
             continue
         found = _PLAIN.match(bare)
         if found and (at2 := place_of(log, found[1], found[2], found[3])):
-            if _LINT_TAIL.search(bare) and (lint or " (" in bare[-40:]):
+            if _LINT_TAIL.search(bare):
                 out.keep(i, FIRST)
                 out.place(at2, i)
                 out.vote(Kind.LINT, 1)
@@ -197,7 +207,8 @@ def boxes(log: Log, out: Findings) -> None:
         return
     for i, text in enumerate(log.lines):
         bare = text.lstrip("│ ").rstrip()
-        if not bare.startswith("Error: ") or (not text.startswith("│") and "│" not in "".join(log.lines[i + 1 : i + 2])):
+        boxed = text.startswith("│") or any("│" in line for line in log.lines[i + 1 : i + 2])
+        if not bare.startswith("Error: ") or not boxed:
             continue
         out.keep(i, FIRST)
         out.vote(Kind.CONFIGURATION, 2)

@@ -103,7 +103,7 @@ def extract(
     for step, parts in _failing(steps, segments)[:_STEPS_CAP]:
         failing.append(_read(step, parts, segments[0] if segments else None, checkout, name))
     kind = failing[0].kind if failing else Kind.UNKNOWN
-    text, cut = render(failing, segments, job or {}, cap)
+    text, cut = render(failing, segments, cap)
     return Extract(kind, tuple(failing), text, cut, _signature(failing))
 
 
@@ -144,7 +144,8 @@ def _read(step: Step, parts: list[Segment], setup: Segment | None, checkout: Che
     commands = "\n".join(t for _, t in pairs[:prologue])
     exit_code = _exit_code(log)
     out = Findings()
-    lint = diagnostics.is_lint(log, title, commands + "\n" + "\n".join(t for t in log.lines[:12] if t.startswith("> ")))
+    echoed = [text for text in log.lines[:12] if text.startswith(("> ", "$ "))]  # what npm and yarn say they run
+    lint = diagnostics.is_lint("\n".join([title, commands, *echoed]))
     for reader in (
         tests_python.pytest,
         tests_python.unittest,
@@ -172,7 +173,7 @@ def _read(step: Step, parts: list[Segment], setup: Segment | None, checkout: Che
     causes.docker(log, out)
     causes.machine(log, out, exit_code)
     causes.setup(log, out, exit_code)
-    notes = _annotated(log, out, exit_code, commands, setup)
+    notes = _annotated(log, out, exit_code)
     fallback(log, out)
     kind = _kind(out)
     if kind is Kind.CONFIGURATION:
@@ -207,7 +208,7 @@ def _exit_code(log: Log) -> int | None:
     return None
 
 
-def _annotated(log: Log, out: Findings, exit_code: int | None, commands: str, setup: Segment | None) -> list[str]:
+def _annotated(log: Log, out: Findings, exit_code: int | None) -> list[str]:
     """Keep the step's own `##[error]` lines; the exit line only where its code says something by itself."""
     notes: list[str] = []
     for i, text in enumerate(log.lines):

@@ -7,16 +7,22 @@ import re
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log
 
 _WORDS = re.compile(
-    r"(?i)(?<![\w./-])(?:errors?|fatal|failed|failure|failing|panic(?:ked)?|exception|cannot|can't|unable to|undefined|unresolved|"
-    r"denied|refused|invalid|missing|aborted|timed out|not found|no such|unexpected|mismatch|violat\w+|conflict)(?![\w-]*[/\\])"
+    r"(?i)(?<![\w./-])(?:errors?|fatal|failed|failure|failing|panic(?:ked)?|exception|"
+    r"cannot|can't|unable to|undefined|unresolved|"
+    r"denied|refused|invalid|missing|aborted|timed out|not found|no such|unexpected|mismatch|violat\w+|conflict)"
+    r"(?![\w-]*[/\\])"
 )
 _STRONG = re.compile(r"^(?:##\[error\]|\[?(?:error|fatal|failed|failure|critical|panic)\b)", re.I)
 _NOISE = re.compile(
-    r"(?i)\b(?:0|no) (?:errors?|failures?|failed|problems|conflicts?|vulnerabilit\w+|missing)\b|\b(?:errors?|failures?|failed): ?0\b|"
-    r"\bwarn(?:ing)?\b|^\s*(?:npm warn|\[?(?:info|debug|notice|trace)\b)|\bpass(?:ed|ing)?\b|\bok$|[✓✔]|if-no-files-found|"
-    r"fail-fast|continue-on-error|error-on|--no-fail|ignored|^##\[(?:group|endgroup|debug|notice|warning|command)\]|^\[command\]|"
+    r"(?i)\b(?:0|no) (?:errors?|failures?|failed|problems|conflicts?|vulnerabilit\w+|missing)\b|"
+    r"\b(?:errors?|failures?|failed): ?0\b|"
+    r"\bwarn(?:ing)?\b|^\s*(?:npm warn|\[?(?:info|debug|notice|trace)\b)|\bpass(?:ed|ing)?\b|\bok$|"
+    r"[✓✔]|if-no-files-found|"
+    r"fail-fast|continue-on-error|error-on|--no-fail|ignored|"
+    r"^##\[(?:group|endgroup|debug|notice|warning|command)\]|^\[command\]|"
     r"deprecat|retry(?:ing)? |debconf:|^Get:\d|^\s+at "
 )
+_GOOD = re.compile(r"(?i)\bpass(?:ed|ing)?\b|\.\.\. ok$|[✓✔]|^ok\b|^\s+at ")
 _TAIL = 6
 _PLENTY = 3
 
@@ -24,13 +30,15 @@ _PLENTY = 3
 def fallback(log: Log, out: Findings) -> None:
     """Add lines when the readers found little."""
     strong = sum(worth == FIRST for worth in out.kept.values())
-    if strong >= _PLENTY:
+    if strong >= _PLENTY or out.tests:
         return
     known = bool(out.kept)
     hits = [
         i
-        for i, text in enumerate(log.lines)
-        if _WORDS.search(text) and not _NOISE.search(text) and "Process completed with exit code" not in text
+        for i in log.suspects
+        if _WORDS.search(text := log.lines[i])
+        and not _NOISE.search(text)
+        and "Process completed with exit code" not in text
     ]
     if not known:
         for i in hits[:40] + hits[-20:]:
@@ -44,7 +52,7 @@ def fallback(log: Log, out: Findings) -> None:
         text = log.lines[i]
         if not text.strip() or text.startswith(("##[group]", "##[endgroup]", "##[debug]", "Post job cleanup")):
             continue
-        if not (_NOISE.search(text) and not known and hits):
+        if not _GOOD.search(text) and not (_NOISE.search(text) and not known and hits):
             out.keep(i, FIRST if shown < 2 and not hits else SECOND)
         shown += 1
         if shown >= (_TAIL if not strong else 3):

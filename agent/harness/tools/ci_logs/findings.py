@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from agent.harness.tools.ci_logs.trouble import suspects
+
 FIRST, SECOND, THIRD = 1, 2, 3
 """Worth of a kept line: the failure itself, what explains it, what surrounds it. The last go first."""
 
@@ -88,6 +90,8 @@ class Log:
         numbers: its number in the log.
         checkout: for places.
         repository: the repository's name, for names of modules.
+        text: all lines joined.
+        suspects: indexes of lines with a word of trouble; readers of single lines look at no others.
     """
 
     lines: list[str]
@@ -95,9 +99,11 @@ class Log:
     checkout: Checkout
     repository: str = ""
     text: str = ""
+    suspects: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.text = "\n".join(self.lines)
+        self.suspects = suspects(self.lines)
 
     def has(self, *words: str) -> bool:
         """A cheap look before a reader starts."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, FailedTest, Place
 from agent.harness.tools.ci_logs.lines import shorten
@@ -19,9 +19,7 @@ _TESTS = 60
 _PLACES = 24
 
 
-def render(
-    failing: Sequence[FailingStep], segments: Sequence[Segment], job: Mapping[str, Any], cap: int
-) -> tuple[str, bool]:
+def render(failing: Sequence[FailingStep], segments: Sequence[Segment], cap: int) -> tuple[str, bool]:
     """The text and whether anything was left out of it."""
     if not failing:
         total = segments[-1].last if segments else 0

@@ -13,18 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.harness.tools.ci_logs.lines import blocks, body_of, clean, stamp_of
+from agent.harness.tools.ci_logs.trouble import trouble
 
-HEAD = 192 << 10  # bytes kept from a step's beginning
+HEAD = 128 << 10  # bytes kept from a step's beginning
 TAIL = 64 << 10  # bytes kept from its end
-HITS = 384 << 10  # bytes kept around hits between them
+HITS = 256 << 10  # bytes kept around hits between them
 BEFORE, AFTER = 4, 30  # lines kept around a hit
 _KEPT = 12  # failing segments that are kept whole; further ones keep their end alone
 
-_TROUBLE = (
-    r"(?i)error|fail|fatal|panic|exception|traceback|assert|killed|denied|cannot |not found|undefined|unresolved|"
-    r"timed out|timeout|cancel|no space|out of memory|expected|not ok|refused|invalid|missing|conflict|"
-    "●|✗|✖|✘|×|╷|unable to"
-)
 _BEGINS = (b"##[group]Run ", b"Post job cleanup.", b"Cleaning up orphan processes")
 
 
@@ -142,10 +138,7 @@ def _forward(text: bytes, at: int, count: int) -> int:
 
 def read_segments(chunks: Iterable[bytes]) -> list[Segment]:
     """Read a whole log once; memory stays below a few megabytes, whatever its length."""
-    import re2  # here: 10 ms that only runs which read logs pay
-
-    trouble = re2.compile(_TROUBLE.encode())
-    reader = _Reader(trouble)
+    reader = _Reader(trouble())
     for block in blocks(chunks):
         reader.feed(block)
     return reader.finish()

@@ -21,12 +21,12 @@ def jest(log: Log, out: Findings) -> None:
     """`●` blocks inside the sections of failing files; console output and passing files are passed over."""
     if not log.has("  ● "):
         return
-    file, failing, block = "", False, 0
+    failing, block = False, 0
     name: str | None = None
     for i, text in enumerate(log.lines):
         section = _SECTION.match(text)
         if section:
-            failing, file, name = section[1] == "FAIL", section[2], None
+            failing, name = section[1] == "FAIL", None
             if failing:
                 out.keep(i, FIRST)
             continue
@@ -48,10 +48,10 @@ def jest(log: Log, out: Findings) -> None:
                 out.test(name, None, log.numbers[i])
             out.vote(Kind.TEST, 3)
         elif name is not None and i - block < _BLOCK:
-            _jest_line(log, out, i, name, file)
+            _jest_line(log, out, i, name)
 
 
-def _jest_line(log: Log, out: Findings, i: int, name: str, file: str) -> None:
+def _jest_line(log: Log, out: Findings, i: int, name: str) -> None:
     text = log.lines[i]
     bare = text.strip()
     if not bare:
@@ -153,9 +153,26 @@ def tap(log: Log, out: Findings) -> None:
                 at = place_of(log, place[1], place[2], place[3])
                 out.keep(k, SECOND)
                 out.place(at, k)
+            elif re.match(r"(?:error|message): [|>]-?$", line):
+                out.keep(k, FIRST)
+                _tap_text(log, out, k)
             elif re.match(r"(?:error|expected|actual|message|operator|failureType|code):", line) or line.startswith(
                 "#"
             ):
                 out.keep(k, FIRST if line.startswith(("error", "#", "message", "expected", "actual")) else THIRD)
         if nested or found[2]:
             out.test(found[2] or text.strip(), at, log.numbers[i])
+    for i, text in enumerate(log.lines):
+        if out.tests and re.match(r"^# fail [1-9]", text):
+            out.keep(i, FIRST)
+
+
+def _tap_text(log: Log, out: Findings, start: int) -> None:
+    """The deeper lines of a YAML text block."""
+    depth = len(log.lines[start]) - len(log.lines[start].lstrip())
+    for k in range(start + 1, min(start + 12, len(log.lines))):
+        text = log.lines[k]
+        if text.strip() and len(text) - len(text.lstrip()) <= depth:
+            return
+        if text.strip():
+            out.keep(k, FIRST)

@@ -19,7 +19,8 @@ _PLACES = (
     re.compile(r"^\S.* \[(\S+?):(\d+)\]:$"),  # Minitest
 )
 _TOTALS = re.compile(
-    r"^\s*(?:\d+ examples?, [1-9]\d* failures?.*|\d+ failing|\d+ failed|Tests: \d+, Assertions: .*(?:Failures|Errors): .*|"
+    r"^\s*(?:\d+ examples?, [1-9]\d* failures?.*|\d+ failing|\d+ failed|"
+    r"Tests: \d+, Assertions: .*(?:Failures|Errors): .*|"
     r"\d+ runs, \d+ assertions, .*|(?:\d+ doctests?, )?\d+ tests?, [1-9]\d* failures?.*)$"
 )
 _RSPEC = re.compile(r"^rspec (\.?/?\S+?):(\d+) # (.+)$")
@@ -31,10 +32,11 @@ def numbered(log: Log, out: Findings) -> None:
     """Blocks that begin with `1) …`, with message, difference and the first frame in the repository."""
     if not _SAYS.search(log.text):
         return
-    heads = [i for i, text in enumerate(log.lines) if _HEAD.match(text)][:_HEADS_CAP]
-    rspec = {m[3].strip(): m for text in log.lines if (m := _RSPEC.match(text))}
+    # Mocha numbers failures in its progress list too; the details come after the count
+    begin = next((i for i, text in enumerate(log.lines) if re.match(r"^\s*\d+ failing\b", text)), 0)
+    heads = [i for i in range(begin, len(log.lines)) if _HEAD.match(log.lines[i])][:_HEADS_CAP]
     for i in heads:
-        _block(log, out, i, set(heads), is_rspec=bool(rspec))
+        _block(log, out, i, set(heads))
     for i, text in enumerate(log.lines):
         if _TOTALS.match(text):
             out.keep(i, FIRST)
@@ -42,7 +44,7 @@ def numbered(log: Log, out: Findings) -> None:
             out.keep(i, SECOND)
 
 
-def _block(log: Log, out: Findings, start: int, heads: set[int], *, is_rspec: bool) -> None:
+def _block(log: Log, out: Findings, start: int, heads: set[int]) -> None:
     head = _HEAD.match(log.lines[start])
     assert head is not None
     name, end = head[3].strip(), start + 1
@@ -72,12 +74,12 @@ def _block(log: Log, out: Findings, start: int, heads: set[int], *, is_rspec: bo
             continue
         found = next((m for p in _PLACES if (m := p.match(text))), None)
         if found:
-            here = place_of(log, found[1], found[2])
+            here = place_of(log, found[1], found[2], found[3] if found.re.groups > 2 else None)
             if here and frames < 3:
                 out.keep(i, FIRST if frames == 0 else SECOND)
                 out.place(here, i)
                 if frames == 0 and (at is None or own):
-                    at = here
+                    at = Place(here.file, here.line)
                 frames += 1
             explained = explained or here is not None
         elif re.match(r"^\s*(?:>?\s*\d+ \||\||at )", text):
