@@ -1,10 +1,10 @@
 """Files beneath one root, opened so that no link, swap, device or spelling leads out of it.
 
-Reads go through openat2 with RESOLVE_BENEATH. Writes, and reads where the call is missing, go by a walk of
-descriptors: each component is opened with O_NOFOLLOW relative to the one before, a link's target is read and
-walked in turn, and `..` in it goes back to a descriptor already held, never to the file system. So there is
-no moment between check and use. A file is written beside its place and renamed over it: what stood there, a
-hard link to a file elsewhere included, keeps its bytes.
+A path without links is opened by openat2 in one call. Writes, links, and everything where the call is missing
+go by a walk of descriptors: each component is opened with O_NOFOLLOW relative to the one before, a link's
+target is read and walked in turn, and `..` in it goes back to a descriptor already held, never to the file
+system. So there is no moment between check and use. A file is written beside its place and renamed over it:
+what stood there, a hard link to a file elsewhere included, keeps its bytes.
 """
 
 from __future__ import annotations
@@ -300,19 +300,22 @@ class Beneath:
     # --- resolution -------------------------------------------------------------------------------------
 
     def _open(self, rel: str, flags: int, path: str) -> int:
-        """Open what a checked path leads to, links inside followed."""
+        """Open what a checked path leads to, links inside followed.
+
+        One system call where no link is on the way; with a link the walk finds the true path, which may not be
+        a git folder's either.
+        """
         try:
             if self.by_kernel:
-                for _ in range(100):
-                    try:
-                        return kernel.openat2(self._fd, rel or ".", flags, _BENEATH)
-                    except OSError as exc:
-                        if exc.errno == errno.EXDEV:
-                            break  # out of the root, or an absolute link into it: the walk can tell
-                        if exc.errno != errno.EAGAIN:
-                            raise
+                try:
+                    return kernel.openat2(self._fd, rel or ".", flags, _BENEATH | kernel.RESOLVE_NO_SYMLINKS)
+                except OSError as exc:
+                    if exc.errno not in (errno.ELOOP, errno.EXDEV, errno.EAGAIN):
+                        raise
             place = self._walk(rel, path, make_parents=False, follow=True)
             try:
+                if place.path != rel and has_git_name(place.path):
+                    raise _git_folder()
                 return os.open(place.last or ".", flags | os.O_NOFOLLOW, dir_fd=place.fd)
             finally:
                 place.close()
@@ -444,13 +447,17 @@ def _scan(rel: str, fd: int) -> Folder:
     return folder
 
 
+def _git_folder() -> Refusal:
+    return Refusal(
+        "path_git",
+        "Git's own folder is closed to file tools, in every spelling and at every depth: code in it would run. "
+        "Use git_commit, git_log and git_diff.",
+    )
+
+
 def _check(rel: str, guard: Guard | None) -> None:
     if has_git_name(rel):
-        raise Refusal(
-            "path_git",
-            "Git's own folder is closed to file tools, in every spelling and at every depth: code in it would run. "
-            "Use git_commit, git_log and git_diff.",
-        )
+        raise _git_folder()
     if guard is not None:
         guard(rel)
 
