@@ -136,6 +136,12 @@ def read_config(data: bytes | None, file: str = FILE) -> Config:
         present=True,
     )
     _check_tools(config, document, file)
+    prefix = config.agent.branch_prefix
+    if any(problems({"format": "ref"}, f"{prefix}x")):
+        line = document.line(("ai", "agent", "branchPrefix"))
+        raise UserError(
+            f"{file}, line {line}: ai.agent.branchPrefix: no branch that git accepts begins with {prefix!r}."
+        )
     return config
 
 

@@ -6,6 +6,7 @@ or long files are errors, so that what a reviewer reads in the diff is what is i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +103,10 @@ def _value(node: Any, path: Path, lines: dict[Path, int], file: str) -> Any:
     if kind == "int":
         return constructor.construct_yaml_int(node)
     if kind == "float":
-        return constructor.construct_yaml_float(node)
+        number = constructor.construct_yaml_float(node)
+        if not math.isfinite(number):
+            raise UserError(f"{file}, line {node.start_mark.line + 1}: a number must be finite.")
+        return number
     if kind == "bool":
         return constructor.construct_yaml_bool(node)
     if kind == "null":
