@@ -44,7 +44,7 @@ def main() -> None:
     from genai_prices import data
 
     when = datetime.datetime.now(datetime.UTC)
-    prices = {}
+    prices, windows = {}, {}
     for provider in data.providers:
         if provider.id not in PROVIDERS:
             continue
@@ -53,13 +53,16 @@ def main() -> None:
             name = re.sub(r"-latest$", "", model.id.lower())
             if rows and name not in prices:
                 prices[name] = rows
+                if model.context_window:
+                    windows[name] = model.context_window
     head = {
         "date": when.date().isoformat(),
         "source": f"genai-prices {version('genai-prices')}, MIT, https://github.com/pydantic/genai-prices",
         "unit": "US dollars per million tokens: [from input tokens, input, cached input, cache write, output]",
+        "windows": windows,
     }
     lines = [f"  {json.dumps(name)}: {json.dumps(rows)}" for name, rows in sorted(prices.items())]
-    opening = json.dumps(head, indent=1)[:-2]
+    opening = json.dumps(head, indent=1).rstrip("}\n") + "}"
     OUT.write_text(f'{opening},\n "prices": {{\n' + ",\n".join(lines) + "\n }\n}\n")
     print(f"{len(prices)} models")
 

@@ -251,6 +251,19 @@ def test_compaction_elides_old_outputs_first() -> None:
     assert whole(shorter)
 
 
+def test_compaction_by_the_smallest_window() -> None:
+    """The window is the configured one, else the table's, else 128,000; the smallest of the models counts."""
+    messages = history(20, 20_000)
+
+    def acts(context: int, *models: dict[str, Any]) -> bool:
+        return Compactor.for_models(models).optimize(messages, context, overflow=False) is not messages
+
+    known, unknown, own = {"model": "gpt-4o"}, {"model": "house"}, {"model": "house", "context": 50_000}
+    assert [acts(97_000, one) for one in (known, unknown)] == [True, True]
+    assert [acts(95_000, one) for one in (known, unknown, own)] == [False, False, True]
+    assert [acts(95_000, known, own), acts(149_000, {"model": "claude-sonnet-4-0"})] == [True, False]
+
+
 def test_no_compaction_without_need() -> None:
     """Below the threshold the history is the same object, so that caches stay warm."""
     messages = history(20, 4_000)

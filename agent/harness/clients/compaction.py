@@ -1,4 +1,4 @@
-"""`Compactor`: the loop's OptimizerPort. Makes a long history fit; pairs of call and result stay whole. Pure.
+"""`Compactor`: the loop's OptimizerPort. Makes a long history fit; pairs of call and result stay whole.
 
 First the texts of old tool results go, oldest first, each leaving a note of what it was and how to get it
 again; only where that is not enough do whole old turns go, leaving a count of what was done. The task and the
@@ -8,12 +8,16 @@ latest turns stay as they are. It acts in large steps, since each one costs the 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
+from agent.harness.clients.prices import find_window
 from agent.harness.clients.wire import CHARS_PER_TOKEN
 from agent.harness.loop import AssistantMessage, CallResult, Message, ToolMessage, UserMessage
 
 _NOTE = "[left out to save room: "
+_UNKNOWN_WINDOW = 128_000
 _SHORT = 400  # characters; a result this short is not worth a note
 
 
@@ -27,6 +31,16 @@ class Compactor:
         keep_messages: the latest messages that stay as they are.
         """
         self._window, self._start, self._aim, self._keep = window_tokens, start, aim, keep_messages
+
+    @classmethod
+    def for_models(cls, models: Iterable[Mapping[str, Any]]) -> Compactor:
+        """For entries of `RunFacts.models`: the smallest window, since any of them may get the history.
+
+        An entry's `context` counts before the table's figure, and 128,000 where neither is known; a smaller
+        window shows itself as an overflow and is handled then.
+        """
+        windows = [int(m.get("context") or find_window(str(m.get("model"))) or _UNKNOWN_WINDOW) for m in models]
+        return cls(min(windows, default=_UNKNOWN_WINDOW))
 
     def optimize(self, messages: tuple[Message, ...], context_tokens: int, /, *, overflow: bool) -> tuple[Message, ...]:
         """See `agent.harness.loop.OptimizerPort`."""

@@ -1,4 +1,4 @@
-"""Tokens to money, from a dated offline table. An unknown model has no price, and that is said, never guessed.
+"""Tokens to money, and context windows, from a dated offline table. An unknown model has no price; none is guessed.
 
 The table is `prices.json` beside this file; its head names date and source. It is read on first use.
 """
@@ -63,17 +63,25 @@ def find_price(model: str, override: Mapping[str, Any] | None = None) -> Price |
         plain = float(override["input"])
         cached, written = float(override.get("cached", plain)), float(override.get("cache_write", plain))
         return Price(((0, plain, cached, written, float(override["output"])),))
+    rows = _find(_table()["prices"], model)
+    return None if rows is None else Price(tuple((row[0], row[1], row[2], row[3], row[4]) for row in rows))
+
+
+def find_window(model: str) -> int | None:
+    """Context window of a model in tokens, or None when it is not known."""
+    window: int | None = _find(_table()["windows"], model)
+    return window
+
+
+def _find(table: Mapping[str, Any], model: str) -> Any:
     name = model.rpartition("/")[2].lower()
-    prices = _table()
     for end in range(len(name), 0, -1):
-        rows = prices.get(name[:end])
-        if rows is not None and _SUFFIX.fullmatch(name[end:]):
-            return Price(tuple((row[0], row[1], row[2], row[3], row[4]) for row in rows))
+        if name[:end] in table and _SUFFIX.fullmatch(name[end:]):
+            return table[name[:end]]
     return None
 
 
 @functools.cache
-def _table() -> Mapping[str, list[list[float]]]:
-    data = json.loads(Path(__file__).with_name("prices.json").read_bytes())
-    prices: Mapping[str, list[list[float]]] = data["prices"]
-    return prices
+def _table() -> Mapping[str, Mapping[str, Any]]:
+    table: Mapping[str, Mapping[str, Any]] = json.loads(Path(__file__).with_name("prices.json").read_bytes())
+    return table

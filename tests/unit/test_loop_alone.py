@@ -1,0 +1,70 @@
+"""The loop as a library of its own: what it imports, how long it is, and that cancelling reaches an adapter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import agent.harness.loop
+from agent.harness.clients import ModelClient
+from agent.harness.loop import CancelledError, CancelToken, LlmRequest, StopReason, UserMessage, run_loop
+from tests.support.model_broker import LoopbackBroker
+from tests.support.model_run import WIRES, entry
+from tests.support.model_server import ModelServer, Slow, Status, Turn
+
+FOLDER = Path(agent.harness.loop.__file__).parent
+
+
+def test_loop_imports_nothing_but_the_standard_library() -> None:
+    """Importing the loop loads no module outside the standard library but its own package (C2)."""
+    code = (
+        "import sys; before = set(sys.modules); import agent.harness.loop;"
+        "print(*sorted(n for n in set(sys.modules) - before if n.partition('.')[0] not in sys.stdlib_module_names))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+    own = {"agent", "agent.harness", "agent.harness.loop"}
+    assert {name for name in loaded if not name.startswith("agent.harness.loop.")} == own
+
+
+def test_loop_is_one_short_file() -> None:
+    """The loop itself stays under 250 lines, and each file beside it under 300."""
+    lines = {path.name: len(path.read_text().splitlines()) for path in FOLDER.glob("*.py")}
+
+    assert lines["engine.py"] < 250
+    assert max(lines.values()) < 300
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_cancel_ends_a_silent_stream(wire: str) -> None:
+    """A cancel while the provider is silent in the middle of its answer ends the run, history consistent."""
+    cancel = CancelToken()
+    with ModelServer([Turn("x" * 200, fault=Slow(30, 3))]) as server:
+        timer = threading.Timer(0.3, cancel.cancel)
+        timer.start()
+        result = run_loop(ModelClient(LoopbackBroker(server.url), [entry(wire)]), system="s", task="t", cancel=cancel)
+
+    assert (result.stop_reason, result.messages) == (StopReason.CANCELLED, (UserMessage("t"),))
+
+
+def test_cancel_ends_a_wait_between_attempts() -> None:
+    """A cancel while an adapter waits to try again ends the wait, not the wait the run."""
+    cancel = CancelToken()
+    cancel.cancel()
+    with ModelServer([Turn(fault=Status(429, headers={"retry-after": "60"}))]) as server:
+        client = ModelClient(LoopbackBroker(server.url), [entry("anthropic")])
+        request = LlmRequest("s", (UserMessage("t"),), (), cancel=cancel)
+        with pytest.raises(CancelledError):
+            client.complete(request)
+
+    assert len(server.requests) == 1
+
+
+def test_no_model_is_an_error() -> None:
+    """A client without a model is refused at once."""
+    with pytest.raises(ValueError, match="no model"):
+        ModelClient(LoopbackBroker({}), [])
