@@ -237,6 +237,8 @@ def denied_call_blocks_the_run(bench: Bench) -> None:
     result = bench.run(use(call("a", 1), call("b", 2)), say(), tools=tools, deny=["b"])
     expect(result.stop_reason, StopReason.BLOCKED, "stop reason")
     expect((bench.done, result.ok, unanswered(result)), ([], False, []), "runs, success, calls without a result")
+    denied = [(fields["name"], fields["code"]) for name, fields in bench.events if name == "tool.denied"]
+    expect(denied, [("b", "tool_permission")], "denials in the record")
 
 
 @behaviour

@@ -72,8 +72,8 @@ def broker(*answers: Answer) -> Iterator[tuple[Caller, list[Frame]]]:
     def serve() -> None:
         with contextlib.suppress(ChannelError):
             while (frame := channel.recv()) is not None:
-                answers[min(len(seen), len(answers) - 1)](channel, frame)
                 seen.append(frame)
+                answers[min(len(seen), len(answers)) - 1](channel, frame)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()

@@ -85,7 +85,9 @@ class Batch:
     def _decide(self, calls: Sequence[ToolCall], room: int | None, results: dict[str, CallResult]) -> Halt | None:
         closed = [call for call in calls if call.name in self.box.forbidden]
         for call in closed:
-            self._note(results, call, f"{call.name} is not permitted in this run. The run ends here.")
+            self._deny(
+                results, call, "tool_permission", f"{call.name} is not permitted in this run. The run ends here."
+            )
         if closed:
             return StopReason.BLOCKED, f"The model called {closed[0].name}, which is not permitted in this run."
         for call in calls:
@@ -93,7 +95,7 @@ class Batch:
                 self._note(results, call, slip)
         sound = [call for call in calls if call.id not in results]
         for call, reason in self._denials(sound):
-            self._note(results, call, reason)
+            self._deny(results, call, "hook", reason)
         if room is not None and len(calls) > room:
             for call in calls[room:]:
                 if call.id not in results:
@@ -154,7 +156,7 @@ class Batch:
                 text = f"{call.name} did not come back within {cap:g} s and was left behind."
             self._note(results, call, text)
         elif isinstance(job.error, BlockedError):
-            self._note(results, call, str(job.error), ms=job.seconds * 1000)
+            self._deny(results, call, "tool_permission", str(job.error))
             halt = StopReason.BLOCKED, str(job.error)
         elif job.error is not None:
             text = f"{call.name} failed: {type(job.error).__name__}: {job.error}"
@@ -165,6 +167,10 @@ class Batch:
             text = job.value.text if job.value.text.strip() else NO_OUTPUT
             self._note(results, call, text, is_error=bool(job.value.is_error), ms=job.seconds * 1000)
         return halt
+
+    def _deny(self, results: dict[str, CallResult], call: ToolCall, code: str, reason: str) -> None:
+        self.log("tool.denied", id=call.id, name=call.name, code=code, reason=reason)
+        self._note(results, call, reason)
 
     def _note(
         self, results: dict[str, CallResult], call: ToolCall, text: str, *, is_error: bool = True, ms: float = 0.0

@@ -28,7 +28,7 @@ class LoggerPort(Protocol):
 
     Events and their fields: `agent.rendered` turn tools · `model.request` turn messages · `model.response`
     turn text calls stop usage model ms · `tool.call` turn id name arguments · `tool.result` turn id name text
-    is_error ms · `agent.note` turn text · `agent.compacted` turn before after · `agent.stop` stop_reason
+    is_error ms · `tool.denied` turn id name code reason · `agent.note` turn text · `agent.compacted` turn before after · `agent.stop` stop_reason
     reason. Adapters add `model.retry` and `model.failover`.
     """
 
