@@ -96,7 +96,7 @@ class GitHubApi:
             wanted = {**(query or {}), "per_page": PER_PAGE, "page": page}
             answer = self.request("GET", path, query=wanted)
             value = decode(answer, step)
-            entries = value.get(key) if key is not None and isinstance(value, dict) else value
+            entries = value if key is None else value.get(key) if isinstance(value, dict) else None
             if not isinstance(entries, list):
                 raise UpstreamError(step, "GitHub answered without the list that was asked for", answer.status)
             yield from entries

@@ -53,13 +53,13 @@ def _permission(api: Api, login: str, patience_s: float) -> Callable[[], Answer]
         except AirlockError as exc:
             return Answer(None, _why(exc))
         word = data.get("permission") if isinstance(data, dict) else None
-        if word not in _WORDS:
+        if not isinstance(word, str) or word not in _WORDS:
             return Answer(None, "GitHub's answer names no permission")
         user = data.get("user")
         named = user.get("login") if isinstance(user, dict) else None
         if named is not None and (not isinstance(named, str) or named.casefold() != login.casefold()):
             return Answer(None, "GitHub answered about somebody else")
-        return Answer(str(word))
+        return Answer(word)
 
     return ask
 

@@ -171,8 +171,8 @@ def test_memory_has_units(text: str, expected: int) -> None:
 WRONG = {
     "ai:\n  agent:\n    maxToolCals: 3\n": (
         "f.yml, line 3: ai.agent.maxToolCals is not a known key; known here: setupScript, prepushScript, stopScript, "
-        "timeoutMinutes, maxToolCalls, allowTools, denyTools, protectedPaths, allowProtectedPaths, allowBots, outsiders, "
-        "commentWhenRestricted, requestChanges, trigger, labels, branchPrefix, sandbox, modes. "
+        "timeoutMinutes, maxToolCalls, allowTools, denyTools, protectedPaths, allowProtectedPaths, allowBots, "
+        "outsiders, commentWhenRestricted, requestChanges, trigger, labels, branchPrefix, sandbox, modes. "
         "Did you mean maxToolCalls?"
     ),
     "agent: {}\n": "f.yml, line 1: agent is not a known key; known here: ai.",
@@ -230,7 +230,8 @@ WRONG = {
     "ai: {tools: [{name: t, tier: read, description: d, schema: {}, command: x}]}\n": (
         "f.yml, line 1: the tool 't' runs a command, so its tier is shell."
     ),
-    "ai: {tools: [{name: t, tier: read, description: d, schema: {}, connection: c, route: {method: GET, path: /x}}]}\n": (
+    "ai: {tools: [{name: t, tier: read, description: d, schema: {},\n"
+    "  connection: c, route: {method: GET, path: /x}}]}\n": (
         "f.yml, line 1: the tool 't' names the connection 'c'. Declared: none."
     ),
     "ai: {tools: [{name: run_command, tier: shell, description: d, schema: {}, command: x}]}\n": (
@@ -271,7 +272,7 @@ def test_an_alias_bomb_is_refused_before_it_grows() -> None:
 
 def test_words_that_yaml_reads_as_something_else_stay_keys_and_texts() -> None:
     """A key `on` is the text on; a date is a text."""
-    with pytest.raises(UserError, match="line 2: ai.on is not a known key"):
+    with pytest.raises(UserError, match=r"line 2: ai\.on is not a known key"):
         read_config(b"ai:\n  on: 1\n")
     assert read_config(b"ai: {agent: {sandbox: {env: {A: 2026-01-01}}}}").agent.sandbox.env == {"A": "2026-01-01"}
 
