@@ -25,6 +25,16 @@ _X32_BIT = 0x40000000
 _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "ioctl": (16, 29),
     "socket": (41, 198),
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "mq_open": (240, 180),
     "clone": (56, 220),
     "fork": (57, None),
     "vfork": (58, None),
@@ -87,11 +97,17 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "quotactl_fd": (443, 443),
     "open_tree_attr": (467, 467),
 }
-_SPECIAL = frozenset({"ioctl", "socket", "clone", "clone3", "fork", "vfork", "execve", "execveat"})
-ALWAYS_REFUSED = tuple(name for name in _NUMBERS if name not in _SPECIAL)
+_SPECIAL = frozenset({"ioctl", "socket", "clone", "clone3"})
+STARTING = ("fork", "vfork", "execve", "execveat")
+# Memory, queues and semaphores by number: without an ipc namespace, those of every process of the uid.
+SHARED_IPC = (
+    "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "msgget", "msgsnd", "msgrcv", "mq_open",
+)  # fmt: skip
+ALWAYS_REFUSED = tuple(name for name in _NUMBERS if name not in {*_SPECIAL, *STARTING, *SHARED_IPC})
 
 # clone's namespace flags: mnt, cgroup, uts, ipc, user, pid, net (time cannot be asked for by clone).
 _NAMESPACE_FLAGS = 0x7E020000
+_CLONE_THREAD = 0x10000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # type into, or paste from, the terminal of whoever started us
 
 
@@ -127,7 +143,8 @@ def _refuse(error: int = errno.EPERM) -> bytes:
 def build(
     *,
     families: Iterable[Family] = (),
-    exec_allowed: bool = True,
+    processes: bool = True,
+    shared_ipc: bool = False,
     processor: str | None = None,
 ) -> bytes:
     """Assemble a filter.
@@ -135,7 +152,8 @@ def build(
     Args:
         families: socket families that may be created; every other one is refused. `socketpair` and
             inherited descriptors always work.
-        exec_allowed: False refuses starting programs.
+        processes: False refuses starting programs and forking; threads can still be made.
+        shared_ipc: True lets System V and POSIX message objects through; for an own ipc namespace.
         processor: `x86_64` or `aarch64`; this machine's by default.
 
     Returns:
@@ -150,7 +168,7 @@ def build(
     ]
     if processor == "x86_64":
         program += [_instruction(_JUMP_GE, _X32_BIT, 0, 1), _refuse()]
-    plain = list(ALWAYS_REFUSED) + ([] if exec_allowed else ["execve", "execveat"])
+    plain = (*ALWAYS_REFUSED, *(() if processes else STARTING), *(() if shared_ipc else SHARED_IPC))
     for name in plain:
         if (nr := number(name, processor)) is not None:
             program += [_instruction(_JUMP_EQUAL, nr, 0, 1), _refuse()]
@@ -162,7 +180,10 @@ def build(
 
     allow = _instruction(_RETURN, _ALLOW)
     block("clone3", [_refuse(errno.ENOSYS)])
-    block("clone", [_instruction(_LOAD, _ARG0), _instruction(_JUMP_SET, _NAMESPACE_FLAGS, 0, 1), _refuse(), allow])
+    clone = [_instruction(_LOAD, _ARG0), _instruction(_JUMP_SET, _NAMESPACE_FLAGS, 0, 1), _refuse()]
+    if not processes:
+        clone += [_instruction(_JUMP_SET, _CLONE_THREAD, 1, 0), _refuse()]
+    block("clone", [*clone, allow])
     terminal = [_instruction(_LOAD, _ARG1)]
     for request in (_TIOCSTI, _TIOCLINUX):
         terminal += [_instruction(_JUMP_EQUAL, request, 0, 1), _refuse()]
@@ -179,9 +200,9 @@ def build(
     return b"".join(program)
 
 
-def harness_filter(*, exec_allowed: bool = False, processor: str | None = None) -> bytes:
-    """No socket of any family: the harness speaks over its inherited channel alone."""
-    return build(exec_allowed=exec_allowed, processor=processor)
+def harness_filter(*, processor: str | None = None) -> bytes:
+    """No socket of any family, no other process: the harness speaks over its inherited channel alone."""
+    return build(processes=False, processor=processor)
 
 
 def broker_filter(*, processor: str | None = None) -> bytes:

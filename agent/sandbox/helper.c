@@ -61,7 +61,7 @@ enum { KILLED_NOT, KILLED_MEMORY, KILLED_PIDS, KILLED_DISK };
 
 struct triple { const char *a, *b, *c; };
 static struct {
-    const char *root, *stage;            /* writable root; empty folder to build the new root on */
+    const char *root, *stage, *tmp;      /* writable root; empty folder to build the new root on; TMPDIR */
     unsigned uid, gid;
     unsigned long memory, pids, reserve, growth;  /* bytes, count, bytes, bytes; 0 = not watched */
     struct triple mounts[LIST_CAP], rules[LIST_CAP], limits[16], filters[8];
@@ -69,7 +69,7 @@ static struct {
     int n_mounts, n_rules, n_limits, n_filters, n_levels, n_env, n_argv;
 } plan;
 
-static int level, own_network, ruleset = -1, devnull = -1, root_fd = -1;
+static int level, own_network, ruleset = -1, devnull = -1, disks[2] = {-1, -1};
 static struct sock_fprog filter;
 static pid_t helper_pid;
 static char why[512];  /* the step that failed, in words */
@@ -146,6 +146,7 @@ static int parse_plan(const char *at, const char *end) {
         if (!(a = take(&at, end))) return -1;
         if (!strcmp(key, "root")) plan.root = a;
         else if (!strcmp(key, "stage")) plan.stage = a;
+        else if (!strcmp(key, "tmp")) plan.tmp = a;
         else if (!strcmp(key, "uid")) plan.uid = (unsigned)strtoul(a, NULL, 10);
         else if (!strcmp(key, "gid")) plan.gid = (unsigned)strtoul(a, NULL, 10);
         else if (!strcmp(key, "memory")) plan.memory = strtoul(a, NULL, 10);
@@ -167,7 +168,7 @@ static int parse_plan(const char *at, const char *end) {
             }
         }
     }
-    return plan.root && plan.stage && plan.uid && plan.gid && plan.n_levels && plan.n_argv > 0 && plan.n_argv < 28
+    return plan.root && plan.stage && plan.tmp && plan.uid && plan.gid && plan.n_levels && plan.n_argv > 0 && plan.n_argv < 28
         ? 0 : -1;
 }
 
@@ -324,7 +325,9 @@ static int set_up(void) {
     if (level != LEVEL_BARE && !root && map_user()) return -1;
     if (own_network && loopback_up()) return -1;
     if (level == LEVEL_ROOT && new_root()) return -1;
-    if ((root_fd = open(plan.root, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0) return fail("open the writable root");
+    for (int i = 0; i < 2; i++) /* opened now: later the uid that owns nothing may not get there */
+        if ((disks[i] = open(i ? plan.tmp : plan.root, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+            return fail("open the writable folders");
     if ((devnull = open("/dev/null", O_RDWR | O_CLOEXEC)) < 0) return fail("open /dev/null");
     if (make_ruleset()) return -1;
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
@@ -614,28 +617,41 @@ static void write_stream(const struct capture *c) {
     else write_all(c->tail + c->at, c->cap_tail - c->at), write_all(c->tail, c->at);
 }
 
-static int watch(uint64_t free_before) {
-    struct tally tally = {0, 0, 0};
+struct room { uint64_t bytes, files; };
+
+/* What is free on the disks of the writable root and of TMPDIR, and whether that is too little. */
+static int room(int i, struct room *left) {
     struct statvfs disk;
+    memset(left, 0, sizeof *left);
+    if (fstatvfs(disks[i], &disk)) return 0;
+    uint64_t size = (uint64_t)disk.f_blocks * disk.f_frsize;
+    left->bytes = (uint64_t)disk.f_bavail * disk.f_frsize, left->files = disk.f_favail;
+    uint64_t reserve = plan.reserve < size / 20 ? plan.reserve : size / 20;
+    return left->bytes < reserve || (disk.f_files && left->files < disk.f_files / 20);
+}
+
+static int watch(const struct room before[2]) {
+    struct tally tally = {0, 0, 0};
     descend(helper_pid, measure, &tally, 0);
     if (plan.memory && tally.bytes > plan.memory) return KILLED_MEMORY;
     if (plan.pids && tally.processes > plan.pids) return KILLED_PIDS;
-    if (fstatvfs(root_fd, &disk)) return KILLED_NOT;
-    uint64_t left = (uint64_t)disk.f_bavail * disk.f_frsize, size = (uint64_t)disk.f_blocks * disk.f_frsize;
-    uint64_t reserve = plan.reserve < size / 20 ? plan.reserve : size / 20;
-    if (plan.reserve && left < reserve && left < free_before) return KILLED_DISK;
-    if (plan.growth && free_before > left && free_before - left > plan.growth) return KILLED_DISK;
+    for (int i = 0; i < 2; i++) {
+        struct room left;
+        /* A disk that was short before is not this command's fault, unless it takes still more. */
+        if (room(i, &left) && (left.bytes < before[i].bytes || left.files < before[i].files)) return KILLED_DISK;
+        if (plan.growth && before[i].bytes > left.bytes && before[i].bytes - left.bytes > plan.growth) return KILLED_DISK;
+    }
     return KILLED_NOT;
 }
 
 static void run(int64_t timeout_ms, size_t cap, const char *folder, const char *command,
                 const char *acts, const char *acts_end) {
     struct capture out, err;
-    struct statvfs disk;
+    struct room before[2];
     int out_end = -1, err_end = -1, trouble[2], status = 0, ended = 0, timed_out = 0, reason = KILLED_NOT;
     static char pwd[8192];
     int64_t start = now_us(), deadline = start + timeout_ms * 1000, tick = start + TICK_MS * 1000;
-    uint64_t free_before = fstatvfs(root_fd, &disk) ? 0 : (uint64_t)disk.f_bavail * disk.f_frsize;
+    room(0, &before[0]), room(1, &before[1]);
     unsigned survivors = sweep(); /* something that was stuck before must not meet this command */
 
     if (capture_open(&out, cap, &out_end) || capture_open(&err, cap, &err_end) || pipe2(trouble, O_CLOEXEC)) {
@@ -679,7 +695,7 @@ static void run(int64_t timeout_ms, size_t cap, const char *folder, const char *
         capture_read(&out, 16), capture_read(&err, 16);
         now = now_us();
         if (now >= tick && !reason && !timed_out) {
-            reason = watch(free_before);
+            reason = watch(before);
             tick = now_us() + TICK_MS * 1000;
         }
         if ((now >= deadline || reason) && !timed_out) {

@@ -145,7 +145,8 @@ class _Helper:
         if form == "root":
             mounts = [(m[0], m[1], m[2]) for m in self._orders.many["mount"]]
             namespaces.enter_root(self._orders.single["stage"], mounts)
-        self._root_fd = os.open(self._root, os.O_PATH | os.O_DIRECTORY)
+        # Opened now: later the uid that owns nothing may not get there.
+        self._disks = tuple(os.open(p, os.O_PATH | os.O_DIRECTORY) for p in (self._root, self._orders.single["tmp"]))
         self._devnull = os.open("/dev/null", os.O_RDWR)
         rules = [
             FileRule(path, int(rights, 16))
@@ -203,13 +204,13 @@ class _Helper:
         out, err = (_Capture(cap, self._uid, self._gid) for _stream in range(2))
         trouble, told = os.pipe()
         started, helper = time.monotonic(), os.getpid()
-        free_before = processes.disk_free(self._root_fd)[0]
+        before = [processes.room(fd, self._caps["reserve"]) for fd in self._disks]
         child = os.fork()
         if child == 0:
             self._child(folder, helper, (out.writer, err.writer), told, body)
         for fd in (out.writer, err.writer, told):
             os.close(fd)
-        status, timed_out, reason = self._wait(child, out, err, started + timeout_s, free_before)
+        status, timed_out, reason = self._wait(child, out, err, started + timeout_s, before)
         survivors += processes.sweep(own_processes=self._own_processes)
         for stream in (out, err):
             stream.read(64)  # every writer is dead: what is left fits the pipe
@@ -249,7 +250,7 @@ class _Helper:
             os._exit(127)
 
     def _wait(
-        self, child: int, out: _Capture, err: _Capture, deadline: float, free_before: int
+        self, child: int, out: _Capture, err: _Capture, deadline: float, before: list[tuple[bool, int, int]]
     ) -> tuple[int, bool, int]:
         poll = select.poll()
         watcher = os.pidfd_open(child)
@@ -271,7 +272,7 @@ class _Helper:
                         poll.unregister(stream.fd)
                 now = time.monotonic()
                 if now >= tick and not reason and not timed_out:
-                    reason = processes.watch(self._caps, self._root_fd, free_before)
+                    reason = processes.watch(self._caps, self._disks, before)
                     tick = time.monotonic() + _TICK_S
                 if (now >= deadline or reason) and not timed_out:
                     timed_out = now >= deadline and not reason

@@ -36,7 +36,7 @@ _FD_LINKS = (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("s
 
 RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_CORE, RLIMIT_NPROC, RLIMIT_NOFILE = 1, 2, 4, 6, 7
 OPEN_FILES = 65_536
-DISK_RESERVE = 256 << 20  # bytes left free on the workspace's disk, or a twentieth of it where that is less
+DISK_RESERVE = 256 << 20  # bytes left free on each writable disk, or a twentieth of it where that is less
 GROWTH_FILES = 4  # one command may fill the disk by this many files of the largest size
 
 LEVEL_WORDS = {
@@ -107,6 +107,7 @@ class Plan:
 
     root: str
     stage: str
+    tmp: str
     uid: int
     gid: int
     levels: tuple[Level, ...]
@@ -149,6 +150,7 @@ def plan_for(spec: SandboxSpec, machine: Machine, folders: Folders) -> Plan:
     return Plan(
         root=spec.root,
         stage=folders.stage,
+        tmp=folders.tmp,
         uid=machine.uid,
         gid=machine.gid,
         levels=_levels(machine, network=spec.network),
@@ -189,7 +191,14 @@ def families(level: str, *, abi: int) -> tuple[Family, ...]:
 def _levels(machine: Machine, *, network: bool) -> tuple[Level, ...]:
     names = ("root-open", "bare-open") if network else ("root-none", "net-none", "bare-none")
     return tuple(
-        Level(name, seccomp.build(families=families(name, abi=machine.abi), processor=machine.processor))
+        Level(
+            name,
+            seccomp.build(
+                families=families(name, abi=machine.abi),
+                shared_ipc=name.startswith("root"),  # only there the objects are this sandbox's own
+                processor=machine.processor,
+            ),
+        )
         for name in names
     )
 

@@ -78,14 +78,27 @@ def sweep(*, own_processes: bool) -> int:
     return killed  # stuck in the kernel: it stays ours and is tried again
 
 
-def disk_free(root_fd: int) -> tuple[int, int]:
-    """Bytes free to users and size in bytes of the disk that holds the writable root."""
-    disk = os.fstatvfs(root_fd)
-    return disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
+def room(fd: int, reserve: int) -> tuple[bool, int, int]:
+    """Whether a folder's disk is short, and the bytes and files free on it.
+
+    Args:
+        reserve: bytes to keep free, or a twentieth of the disk where that is less.
+    """
+    disk = os.fstatvfs(fd)
+    left = disk.f_bavail * disk.f_frsize
+    short = left < min(reserve, disk.f_blocks * disk.f_frsize // 20)
+    return short or bool(disk.f_files and disk.f_favail < disk.f_files // 20), left, disk.f_favail
 
 
-def watch(caps: dict[str, int], root_fd: int, free_before: int) -> int:
-    """Why the running command must be killed, or `KILLED_NOT`. Caps as in the plan; 0 is no cap."""
+def watch(caps: dict[str, int], disks: tuple[int, ...], before: list[tuple[bool, int, int]]) -> int:
+    """Why the running command must be killed, or `KILLED_NOT`.
+
+    Args:
+        caps: memory, pids, reserve and growth as in the plan; 0 is no cap.
+        disks: descriptors of the writable root and of TMPDIR.
+        before: `room` of each when the command began. A disk that was short then is not its fault, unless
+            it takes still more.
+    """
     processes = resident = 0
     for pid in descendants(os.getpid()):
         processes += 1
@@ -96,9 +109,10 @@ def watch(caps: dict[str, int], root_fd: int, free_before: int) -> int:
         return KILLED_MEMORY
     if caps["pids"] and processes > caps["pids"]:
         return KILLED_PIDS
-    left, size = disk_free(root_fd)
-    if caps["reserve"] and left < min(caps["reserve"], size // 20) and left < free_before:
-        return KILLED_DISK
-    if caps["growth"] and free_before - left > caps["growth"]:
-        return KILLED_DISK
+    for fd, (_short, bytes_before, files_before) in zip(disks, before, strict=True):
+        short, left, files = room(fd, caps["reserve"])
+        if short and (left < bytes_before or files < files_before):
+            return KILLED_DISK
+        if caps["growth"] and bytes_before - left > caps["growth"]:
+            return KILLED_DISK
     return KILLED_NOT

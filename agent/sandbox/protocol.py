@@ -55,6 +55,7 @@ def encode_plan(plan: Plan) -> bytes:
 def _plan_entries(plan: Plan) -> Iterator[tuple[str, ...]]:
     yield "root", plan.root
     yield "stage", plan.stage
+    yield "tmp", plan.tmp
     for key in ("uid", "gid", "memory", "pids", "reserve", "growth"):
         yield key, str(getattr(plan, key))
     for level in plan.levels:

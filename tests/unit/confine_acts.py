@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -116,6 +117,17 @@ def run_program() -> None:
     os.posix_spawn("/bin/true", ["true"], {})
 
 
+def fork() -> None:
+    if os.fork() == 0:
+        os._exit(0)
+
+
+def thread() -> None:
+    made = threading.Thread(target=int)
+    made.start()
+    made.join()
+
+
 def truncate(path: str) -> None:
     os.truncate(path, 0)
 
@@ -157,6 +169,9 @@ def acts(s: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "setuid 0": lambda: os.setuid(0),
         "setgroups": lambda: os.setgroups([0]),
         "exec": run_program,
+        "fork": fork,
+        "thread": thread,
+        "shared memory": lambda: call("shmget", 0, 4096, 0o1600),
         "read outside": lambda: read(s["canary"]),
         "write outside": lambda: open(s["canary"], "a").close(),
         "truncate outside": lambda: truncate(s["canary"]),

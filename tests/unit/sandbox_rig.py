@@ -41,9 +41,9 @@ def workspace(path: Path) -> Path:
 class Rig:
     """One workspace and the sandboxes started on it."""
 
-    def __init__(self, path: Path, kind: str, level: str) -> None:
+    def __init__(self, path: Path, kind: str, level: str, base: str | None = None) -> None:
         self.root = workspace(path)
-        self.backend = ProcessBackend(helper=helper(kind), levels=(level,))
+        self.backend = ProcessBackend(helper=helper(kind), levels=(level,), base=base)
         self.kind, self.level = kind, level
         self.sessions: list[Session] = []
 

@@ -163,10 +163,11 @@ def test_harness_kernel_doors_are_shut(world: World) -> None:
     world.start_victim(hidden=True)
     names = (
         "socket 32-bit", "x32 call", "io_uring", "bpf", "keyctl", "unshare user", "clone user", "mount",
-        "userfaultfd", "perf", "setuid 0", "setgroups", "exec",
+        "userfaultfd", "perf", "setuid 0", "setgroups", "exec", "fork", "shared memory",
     )  # fmt: skip
 
     assert world.run("harness", *names, "clone3") == dict.fromkeys(names, PERM) | {"clone3": "refused: ENOSYS"}
+    assert world.run("harness", "thread") == {"thread": "done"}
 
 
 @needs_landlock

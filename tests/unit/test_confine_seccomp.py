@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.kernel import seccomp
-from agent.kernel.seccomp import ALWAYS_REFUSED, Family, broker_filter, build, harness_filter, number
+from agent.kernel.seccomp import ALWAYS_REFUSED, SHARED_IPC, Family, broker_filter, build, harness_filter, number
 
 PROCESSORS = ("x86_64", "aarch64")
 ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -95,10 +95,29 @@ def test_clone_makes_processes_and_threads_but_no_namespace(processor: str) -> N
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_programs_are_started_only_where_allowed(processor: str) -> None:
     """The harness starts nothing; commands and broker do."""
-    for name in ("execve", "execveat"):
+    for name in ("fork", "vfork", "execve", "execveat"):
+        if number(name, processor) is None:
+            continue
         assert call(harness_filter(processor=processor), processor, name) == EPERM
         assert call(broker_filter(processor=processor), processor, name) == ALLOW
         assert call(build(processor=processor), processor, name) == ALLOW
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_harness_makes_threads_and_no_process(processor: str) -> None:
+    """clone without CLONE_THREAD is a fork."""
+    program = harness_filter(processor=processor)
+    assert call(program, processor, "clone", 0x003D0F00) == ALLOW
+    assert [call(program, processor, "clone", flags) for flags in (0x01200011, 17, 0x4111)] == [EPERM] * 3
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("name", SHARED_IPC)
+def test_shared_memory_by_number_only_in_an_own_namespace(processor: str, name: str) -> None:
+    """System V and message queue calls reach every process of the uid, so they are shut elsewhere."""
+    shut = (harness_filter(processor=processor), broker_filter(processor=processor), build(processor=processor))
+    assert [call(p, processor, name) for p in shut] == [EPERM] * 3
+    assert call(build(shared_ipc=True, processor=processor), processor, name) == ALLOW
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)

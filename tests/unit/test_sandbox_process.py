@@ -266,6 +266,25 @@ def test_memory_of_all_processes_together_is_bounded(rig: Rig) -> None:
     assert run(session, "echo next").stdout == b"next\n"
 
 
+@pytest.mark.root
+@pytest.mark.skipif(not ROOT, reason="needs root to mount a small disk")
+@pytest.mark.parametrize("kind", HELPERS)
+def test_many_empty_files_cannot_use_up_the_disk(tmp_path: Path, kind: str) -> None:
+    """Running out of file numbers counts as filling the disk, on the disk of TMPDIR too."""
+    small = tmp_path / "base"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,nr_inodes=400,mode=755", "small", str(small)], check=True)
+    try:
+        rig = Rig(tmp_path, kind, "bare", base=str(small))
+        result = run(rig.start(), "cd $TMPDIR; for i in $(seq 390); do : > $i || break; done; sleep 20", timeout_s=30)
+        rig.close()
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+    assert (result.signal, result.timed_out) == (signal.SIGKILL, False)
+    assert b"it filled the disk further than a command may" in result.stderr
+
+
 def test_one_process_cannot_pass_the_memory_limit(strongest: Rig) -> None:
     """An allocation over the limit fails inside the process."""
     session = strongest.start(memory_mb=100)
