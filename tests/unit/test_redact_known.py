@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.broker.redact import Redactor, Stream
+from agent.broker.redact import Growing, Redactor, Stream
 from tests.support import make_corpus, oracles
 
 TOKEN = "ghs_CANARY" + "k7QzXw19bTk7QzXw19bTLm4RpV8nZc"
@@ -66,6 +66,8 @@ FORMS: dict[str, Callable[[str], str]] = {
     "dashed": "-".join,
     "three separators": " - ".join,
     "a character a line": "\n".join,
+    "a character a line, in JSON": lambda v: json.dumps("\n".join(v)),
+    "short lines, in JSON in JSON": lambda v: json.dumps(json.dumps("\r\n\t".join(re.findall(".{1,5}", v, re.S)))),
     "pieces joined in code": lambda v: '" + "'.join(re.findall(".{1,5}", v, re.S)),
     "utf-16": lambda v: v.encode("utf-16-le").decode("latin-1"),
     "reversed": lambda v: v[::-1],
@@ -222,3 +224,41 @@ def test_a_stream_lets_text_out_before_its_end() -> None:
     stream = Stream(Redactor({"A": TOKEN}))
     out = "".join(stream.feed("words and words\n") for _ in range(10_000))
     assert len(out) > 100_000
+
+
+PARTS = st.lists(
+    st.sampled_from([TOKEN, TOKEN[:20], TOKEN[20:], SYMBOLS, "words " * 9000, "x", '"}]}', LONG]), max_size=6
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(PARTS, min_size=1, max_size=5))
+def test_a_growing_text_gives_what_a_full_scan_gives(rounds: list[list[str]]) -> None:
+    """Requests that repeat, shrink or change what they said before: never a difference to scanning all of it."""
+    redactor = Redactor({"A": TOKEN, "B": SYMBOLS})
+    growing, history = Growing(redactor), ""
+    for number, parts in enumerate(rounds):
+        history += "".join(parts)
+        for body in (history + "]}", history[: len(history) // 2], history):
+            assert growing.known_bytes(body.encode()) == redactor.known_bytes(body.encode())
+        if number == 1:
+            redactor.add("C", LONG)
+
+
+def test_a_growing_text_is_not_scanned_again() -> None:
+    """The work of a turn is that of what is new: two hundred turns over a megabyte stay cheap."""
+    redactor = Redactor({"A": TOKEN})
+    growing, body, scanned = Growing(redactor), b"", 0
+    _, known = redactor.version_of_known()
+    spans = known.spans
+
+    def counted(data: bytes) -> object:
+        nonlocal scanned
+        scanned += len(data)
+        return spans(data)
+
+    known.spans = counted  # type: ignore[assignment,method-assign]
+    for _ in range(200):
+        body += b"a message of five thousand bytes " * 150
+        growing.known_bytes(body + b"]}")
+    assert scanned < 200 * (5000 + known.reach + 100)

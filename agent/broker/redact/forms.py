@@ -40,9 +40,24 @@ _PUBLIC = (  # starts that every JWT or every PKCS key share: finding only these
 )
 
 
+def normal(data: bytes) -> bytes:
+    """Data of the same length in which the letters of `\\n`, `\\r` and `\\t` are none.
+
+    In serialised text a line break is written with a letter, which would stand between those of a value.
+    """
+    if b"\\" in data:
+        for escape in (b"\\n", b"\\r", b"\\t"):
+            data = data.replace(escape, b"\\ ")
+    return data
+
+
 def flat(data: bytes) -> bytes:
-    """The ASCII letters and digits of data, in order."""
+    """The ASCII letters and digits of `normal` data, in order."""
     return data.translate(None, _DROP)
+
+
+def _flat_text(text: str) -> bytes:
+    return flat(normal(to_bytes(text)))
 
 
 def to_bytes(text: str) -> bytes:
@@ -138,15 +153,15 @@ def _leaves(text: str) -> Iterator[str]:
 def forms(name: str, value: str) -> Iterator[Form]:
     """Every form of one value. A value with fewer than eight letters and digits has none (see `literals`)."""
     raw = to_bytes(value)
-    plain = flat(raw)
+    plain = flat(normal(raw))
     if len(plain) >= SHORTEST:
         heads, tails = _edges(value)
-        yield _form(name, plain, RUN, value=value, heads=heads, tails=tails, gaps=_gaps(raw))
-        yield _form(name, plain[::-1], RUN, gaps=_gaps(raw[::-1]))
-        for dressed in {flat(to_bytes(spelt)) for spelt in _escaped(value)} - {plain}:
+        yield _form(name, plain, RUN, value=value, heads=heads, tails=tails, gaps=_gaps(normal(raw)))
+        yield _form(name, flat(normal(raw[::-1])), RUN, gaps=_gaps(normal(raw[::-1])))
+        for dressed in {_flat_text(spelt) for spelt in _escaped(value)} - {plain}:
             yield _form(name, dressed, ENCODED_RUN)
         if codecs.encode(value, "rot13") != value:
-            yield _form(name, flat(to_bytes(codecs.encode(value, "rot13"))), len(plain))
+            yield _form(name, _flat_text(codecs.encode(value, "rot13")), len(plain))
     for data in (raw, value.encode("utf-16-le", "surrogatepass")):
         for core in _base64(data):
             yield _form(name, flat(core), ENCODED_RUN, wide=True)
@@ -164,7 +179,7 @@ def forms(name: str, value: str) -> Iterator[Form]:
 
 def literals(value: str) -> tuple[bytes, ...]:
     """Exact spellings of a value that has too few letters and digits for the flat view."""
-    if len(flat(to_bytes(value))) >= SHORTEST:
+    if len(_flat_text(value)) >= SHORTEST:
         return ()
     spelt = {value, value[::-1], *_escaped(value)}
     return tuple(sorted((to_bytes(s) for s in spelt if len(s) >= SHORTEST), key=len, reverse=True))
@@ -205,8 +220,8 @@ def _is_public(text: bytes, offset: int) -> bool:
 
 def _in_header(value: str, offset: int, spans: set[tuple[int, int]]) -> bool:
     for start, end in spans:
-        before = len(flat(to_bytes(value[:start])))
-        if before <= offset < before + len(flat(to_bytes(value[start:end]))):
+        before = len(_flat_text(value[:start]))
+        if before <= offset < before + len(_flat_text(value[start:end])):
             return True
     return False
 

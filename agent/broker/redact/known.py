@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from agent.broker.redact.forms import ANCHOR, Form, flat, forms, literals, values
+from agent.broker.redact.forms import ANCHOR, Form, flat, forms, literals, normal, values
 
 BLOCK = 4096  # step of the table from flat to raw positions, built only where something was found
 CHUNK = 1 << 18  # bytes scanned at a time: the copies stay in the cache
-REACH = 1 << 14  # overlap of chunks: longer than the longest form with separators between its characters
+REACH = 1 << 12  # overlap of chunks: longer than the longest form with separators between its characters
 WIDE = 256  # how far a base64 word is followed
 _JOINERS = frozenset(b" \t\r\n\"'\\,+.&#>*|-_:;/%`()[]{}=\0")
 _WORD = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-")
@@ -77,8 +77,9 @@ class KnownValues:
                 place = data.find(spelt, place + len(spelt))
         if not self._forms:
             return
-        letters = flat(data)
-        table = _Positions(data)
+        plain = normal(data)
+        letters = flat(plain)
+        table = _Positions(plain)
         after = 0
         while (at := self._search(letters, after)) is not None:
             after = at + 1

@@ -12,8 +12,6 @@ from agent.broker.redact import shapes
 from agent.broker.redact.forms import ordinary, to_bytes
 from agent.broker.redact.known import KnownValues, Span
 
-PIECE = 16  # letters and digits of a secret that make a tree refused
-
 
 class Redactor:
     """Redaction with the run's known values.
@@ -30,12 +28,14 @@ class Redactor:
         for name, value in secrets.items():
             self._register(name, value)
         self._known = KnownValues(self._secrets)
+        self._version = 0
 
     def add(self, name: str, value: str) -> None:
         """Register one more value: a token minted or received during the run."""
         with self._lock:
             self._register(name, value)
             self._known = KnownValues(self._secrets)
+            self._version += 1
 
     def _register(self, name: str, value: str) -> None:
         label = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:64] or "secret"
@@ -43,6 +43,11 @@ class Redactor:
             self.unregistered.append(label)
         else:
             self._secrets.setdefault(label, set()).add(value)
+
+    def version_of_known(self) -> tuple[int, KnownValues]:
+        """The values in force, with a number that changes when one is added."""
+        with self._lock:
+            return self._version, self._known
 
     @property
     def reach(self) -> int:
@@ -55,7 +60,7 @@ class Redactor:
 
     def known_bytes(self, data: bytes) -> bytes:
         """As `known`, for bytes of any kind."""
-        return _replace(data, self._known.spans(data))
+        return replaced(data, self._known.spans(data))
 
     def outside(self, text: str) -> str:
         """For what people or other machines read: known values, then the shapes of credentials."""
@@ -82,7 +87,7 @@ class Redactor:
     def _known_in(self, text: str) -> str:
         data = to_bytes(text)
         spans = self._known.spans(data)
-        return _replace(data, spans).decode("utf-8", "surrogatepass") if spans else text
+        return replaced(data, spans).decode("utf-8", "surrogatepass") if spans else text
 
     def _whole(self, text: str, redact: Any) -> str:
         """Redact; where that broke a JSON document, redact its values and write it anew (reports F08)."""
@@ -100,7 +105,8 @@ class Redactor:
         return result
 
 
-def _replace(data: bytes, spans: list[Span]) -> bytes:
+def replaced(data: bytes, spans: list[Span]) -> bytes:
+    """Data with each span replaced by its marker; the same object where there is none."""
     if not spans:
         return data
     parts, at = [], 0
