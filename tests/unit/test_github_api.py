@@ -191,7 +191,7 @@ PERMISSIONS: dict[str, tuple[bytes, Answer]] = {
     "none": (permission("none"), Answer("none")),
     "maintain": (permission("maintain"), Answer(None, "GitHub's answer names no permission")),
     "Admin": (permission("Admin"), Answer(None, "GitHub's answer names no permission")),
-    "true": (permission(True), Answer(None, "GitHub's answer names no permission")),  # noqa: FBT003
+    "true": (permission(True), Answer(None, "GitHub's answer names no permission")),
     "listed": (permission(["admin"]), Answer(None, "GitHub's answer names no permission")),
     "absent": (reply(b"{}"), Answer(None, "GitHub's answer names no permission")),
     "list": (reply(b'["admin"]'), Answer(None, "GitHub's answer names no permission")),
