@@ -521,6 +521,16 @@ def test_nothing_of_git_and_no_publisher_route_is_open_to_the_harness() -> None:
     assert own.wire.attach == (Attach("authorization", "github-token", basic_user="x-access-token"),)
 
 
+@pytest.mark.parametrize("path", ["/issues/comments/71", "/pulls/comments/3"])
+def test_a_comment_is_changed_only_by_who_has_looked_whose_it_is(path: str) -> None:
+    """A token could change anybody's comment: the gate is opened by the broker, for one that is its own."""
+    looked = replace(HARNESS, gates=frozenset({"own_text"}))
+
+    assert check("PATCH", ROOT + path, {"body": "x"}).code == "egress_gate_closed"
+    assert check("PATCH", ROOT + path, {"body": "x"}, looked).allowed
+    assert check("PATCH", ROOT + path, {"body": "x"}, PUBLISHER).allowed
+
+
 @pytest.mark.parametrize(
     ("method", "path", "query", "code"),
     [

@@ -9,6 +9,7 @@ from typing import Any
 from agent.contract.modes import Tier
 
 PUBLISHER_GATE = "publisher"
+OWN_TEXT_GATE = "own_text"
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ class Authority:
 
     @classmethod
     def publisher(cls, tiers: frozenset[Tier]) -> Authority:
-        """The broker's own writes, after its own checks (branch rules, prepush, protected paths)."""
-        return cls("publisher", tiers | {Tier.READ}, frozenset({PUBLISHER_GATE}))
+        """The broker's own writes, after its own checks (branch rules, prepush, protected paths, whose comment)."""
+        return cls("publisher", tiers | {Tier.READ}, frozenset({PUBLISHER_GATE, OWN_TEXT_GATE}))
 
 
 @dataclass(frozen=True)
