@@ -6,6 +6,7 @@ summary, and nothing here may raise.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,7 @@ def publish_report(
     *,
     results: Results,
     log: Log,
+    redact: Callable[[str], str],
     api: GitHubApi,
     comment_allowed: bool,
 ) -> list[str]:
@@ -171,7 +173,8 @@ def publish_report(
     except AirlockError as exc:
         problems.append(str(exc))
     try:
-        write_outputs(report.outputs(str(results.transcript)), results.outputs)
+        values = report.outputs(str(results.transcript))
+        write_outputs({k: redacted(v, redact) for k, v in values.items()}, results.outputs)
     except OSError as exc:
         problems.append(f"The outputs could not be written: {exc.strerror}")
     for problem in problems:
@@ -179,6 +182,17 @@ def publish_report(
     level = "notice" if report.row.exit_status == 0 else "error"
     log.annotate(level, f"{headline(report)} {report.reason}".strip(), title="Airlock")
     return problems
+
+
+def redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    """A value with every text in it redacted: the next step's log prints outputs (S3)."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {redact(str(k)): redacted(v, redact) for k, v in value.items()}
+    if isinstance(value, list):
+        return [redacted(v, redact) for v in value]
+    return value
 
 
 def _comment(report: RunReport, run: RunState, api: GitHubApi) -> None:

@@ -27,6 +27,7 @@ from agent.broker.policy.decide import Policy
 from agent.broker.policy.declared import declared_connections
 from agent.broker.policy.words import PUBLISHER_GATE, Authority
 from agent.broker.settings import Settings
+from agent.broker.trusted_files import TrustedFiles
 from agent.contract.errors import Refusal, UpstreamError, UserError
 from agent.contract.modes import TOOL_TIERS, Mode, Tier, get_mode, offered_tools
 from agent.contract.sandbox import Purpose
@@ -232,14 +233,7 @@ def _configuration(api: GitHubApi, settings: Settings, branch: str) -> tuple[str
         if exc.status in (404, 409):
             return None, Config()  # an empty repository has no branch yet
         raise
-    try:
-        path = quote(settings.config_path, safe="/")
-        data = api.get_raw(f"contents/{path}", step="read the configuration", query={"ref": sha})
-    except UpstreamError as exc:
-        if exc.status == 404:
-            return sha, read_config(None)
-        raise
-    return sha, read_config(data, settings.config_path)
+    return sha, read_config(TrustedFiles(api, sha).read(settings.config_path), settings.config_path)
 
 
 def _with_inputs(agent: AgentConfig, settings: Settings) -> AgentConfig:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agent.broker.git.workspace import AUTHOR
 from agent.broker.lifecycle import GateVerdict
 from agent.broker.redact import Redactor
 from agent.broker.server import Call, Handler, Reply
@@ -165,6 +166,8 @@ class Operations:
         worktree, publisher = self._worktree(), self._publisher()
         branch = call.text("branch", cap=1000)
         with run.lock:
+            if worktree.head == worktree.start:
+                self._nothing_committed(branch)
             publisher.check(worktree.head, branch)  # the rules first: a refused name needs no gate
             verdict = self._gate(Purpose.PREPUSH, worktree.shadow.tree_of(worktree.head))
             if not verdict.passed:
@@ -173,6 +176,18 @@ class Operations:
             run.done.pushed[pushed.branch] = pushed
         run.record("git.push", branch=pushed.branch, sha=pushed.sha, commits=pushed.commits, created=pushed.created)
         return {"branch": pushed.branch, "sha": pushed.sha, "gate": verdict.ended}, b""
+
+    def _nothing_committed(self, branch: str) -> None:
+        """Say what stands in the way of a push without a commit: a rule, if one would refuse it, comes first."""
+        worktree, publisher = self._worktree(), self._publisher()
+        snapshot = worktree.snapshot()
+        if snapshot.changes:
+            shadow = worktree.shadow
+            publisher.check(shadow.commit(snapshot.tree, [worktree.head], "not pushed", AUTHOR), branch)
+        raise ToolInputError(
+            "There is no commit to push. Call git_commit first; commits that git makes inside run_command stay "
+            "in the sandbox's own repository."
+        )
 
     def pull_request(self, call: Call) -> Reply:
         run = self._run

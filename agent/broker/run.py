@@ -44,6 +44,7 @@ from agent.broker.settings import Settings, read_settings
 from agent.broker.state import RunState
 from agent.broker.task import build_task, check_wish, payload_texts
 from agent.broker.transcript import Transcript
+from agent.broker.trusted_files import TrustedFiles
 from agent.broker.workbench import Bench, git_post, hook_files, open_bench, spec_maker
 from agent.contract.errors import AirlockError, Refusal, UpstreamError, UserError
 from agent.contract.facts import RunFacts
@@ -129,9 +130,7 @@ class Broker:
 
     # -- parts of the start
 
-    def _egress(
-        self, policy: Any, secrets: SecretStore, transport: Transport, run: RunState | None = None
-    ) -> Egress:
+    def _egress(self, policy: Any, secrets: SecretStore, transport: Transport, run: RunState | None = None) -> Egress:
         return Egress(
             policy,
             secrets,
@@ -294,8 +293,8 @@ class Broker:
                 f"The sandbox did not pass its probe, so nothing may run in it. {failed or '; '.join(report.missing)}"
             )
         api = GitHubApi(egress, opening.trigger.repository, Authority.broker())
-        ref = self._base_tip(api, opening)
-        hooks = {purpose: Hook(command, hook_files(api, command, ref)) for purpose, command in opening.hooks.items()}
+        trusted = TrustedFiles(api, self._base_tip(api, opening))
+        hooks = {purpose: Hook(command, hook_files(trusted, command)) for purpose, command in opening.hooks.items()}
         gates = Path(settings.state) / "gates"
         gates.mkdir(mode=0o711)
         assert bench.worktree is not None
@@ -396,11 +395,15 @@ class Broker:
             run,
             results=self._results,
             log=self._log,
+            redact=self._redactor.outside,
             api=GitHubApi(egress, opening.trigger.repository, Authority.publisher(run.tiers | {Tier.COMMENT})),
             comment_allowed=not restricted or opening.config.agent.comment_when_restricted,
         )
         self._end(stop_reason, reason)
-        return OUTCOMES[stop_reason].exit_status
+        status = OUTCOMES[stop_reason].exit_status
+        if status != 0:
+            self._log.error_line(f"airlock: {OUTCOMES[stop_reason].sentence} {reason}".rstrip())
+        return status
 
     def _end(self, stop_reason: StopReason, reason: str) -> None:
         assert self._transcript is not None

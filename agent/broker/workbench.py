@@ -17,8 +17,8 @@ from agent.broker.git.prepare import Prepared, prepare
 from agent.broker.git.shadow import ShadowGit
 from agent.broker.git.workspace import open_shadow, open_worktree
 from agent.broker.git.worktree import WorkTree
-from agent.broker.github import GitHubApi
 from agent.broker.policy.words import Authority, EgressRequest
+from agent.broker.trusted_files import TrustedFiles
 from agent.contract.errors import UpstreamError, UserError
 from agent.contract.sandbox import Purpose, SandboxSpec
 
@@ -102,27 +102,23 @@ def git_post(egress: Egress) -> Callable[[str, bytes, Mapping[str, str]], Iterab
     return post
 
 
-def hook_files(api: GitHubApi, command: str, ref: str) -> dict[str, bytes]:
+def hook_files(files: TrustedFiles, command: str) -> dict[str, bytes]:
     """The repository files that a hook's command names, as they are at a trusted commit (E12).
 
     A word of the command names a file where the repository has one of that path; `./` in front is the same.
     """
-    files = {}
+    found = {}
     for word in command.replace(";", " ").replace("&", " ").replace("|", " ").split():
         path = word.strip("\"'").removeprefix("./")
         parts = path.split("/")
-        if not path or path.startswith(("-", "/", "~", "$")) or any(p in ("", ".", "..") for p in parts):
+        if not path or path.startswith("-") or any(p in ("", ".", "..") for p in parts):
             continue
         if not all(c.isalnum() or c in "._-/+@" for c in path):
             continue
-        try:
-            data = api.get_raw(f"contents/{path}", step=f"read the hook's file {path}", query={"ref": ref})
-        except UpstreamError as exc:
-            if exc.status in (403, 404):
-                continue  # not a file of the repository: a program's name, an argument
-            raise
-        files[path] = data
-    return files
+        data = files.read(path)
+        if data is not None:
+            found[path] = data
+    return found
 
 
 def spec_maker(prepared: Prepared, sandbox: Any, tool_caches: Iterable[str]) -> Callable[[Purpose, str], SandboxSpec]:
