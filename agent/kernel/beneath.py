@@ -13,36 +13,23 @@ import errno
 import os
 import secrets
 import stat
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
 from agent.contract.errors import Refusal, ToolInputError
-from agent.contract.paths import has_git_name, outside, repository_relative
+from agent.contract.paths import has_git_name, repository_relative
 from agent.kernel import openat2 as kernel
-
-Guard = Callable[[str], None]
-"""Raises for a repository-relative path that may not be written."""
+from agent.kernel.descent import Descent, Guard, Place
+from agent.kernel.file_words import KINDS, explained, git_folder, wrong_kind
 
 DEPTH_CAP = 256
 """Folders below each other that a walk enters: without openat2 each costs its depth in system calls."""
 
-_LINKS = 40  # as the kernel's own limit
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _BENEATH = kernel.RESOLVE_BENEATH | kernel.RESOLVE_NO_MAGICLINKS
-
-KINDS = {
-    stat.S_IFREG: "file",
-    stat.S_IFDIR: "folder",
-    stat.S_IFLNK: "link",
-    stat.S_IFIFO: "named pipe",
-    stat.S_IFSOCK: "socket",
-    stat.S_IFCHR: "device",
-    stat.S_IFBLK: "device",
-}
 
 
 @dataclass(frozen=True)
@@ -72,28 +59,6 @@ class Folder:
     files: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
-
-
-@dataclass
-class _Place:
-    """Where a walk ended: the parent's descriptor, the last name in it, and the true path of both."""
-
-    stack: list[int]
-    names: list[str]
-    last: str
-
-    @property
-    def fd(self) -> int:
-        return self.stack[-1]
-
-    @property
-    def path(self) -> str:
-        return "/".join([*self.names, self.last]) if self.last else "/".join(self.names)
-
-    def close(self) -> None:
-        for fd in self.stack:
-            os.close(fd)
-        self.stack.clear()
 
 
 class Beneath:
@@ -141,7 +106,7 @@ class Beneath:
         mode = os.fstat(fd).st_mode
         if not stat.S_ISREG(mode):
             os.close(fd)
-            raise _wrong_kind(path, mode)
+            raise wrong_kind(path, mode)
         return fd
 
     def read(self, path: str, limit: int = 16 << 20) -> bytes:
@@ -229,7 +194,7 @@ class Beneath:
         with self._place(path, guard, make_parents=True) as place:
             old = _lstat(place)
             if old is not None and not stat.S_ISREG(old.st_mode):
-                raise _wrong_kind(path, old.st_mode)
+                raise wrong_kind(path, old.st_mode)
             if expect is not None and (old is None or _identity(old) != _identity(expect)):
                 raise ToolInputError(f"{path!r} was changed by something else meanwhile. Read it again.")
             self._replace(place, data, old, path)
@@ -250,10 +215,10 @@ class Beneath:
             try:
                 os.unlink(place.last, dir_fd=place.fd)
             except OSError as exc:
-                raise _explained(exc, path) from exc
+                raise explained(exc, path) from exc
             return KINDS.get(stat.S_IFMT(old.st_mode), "file")
 
-    def _replace(self, place: _Place, data: bytes, old: os.stat_result | None, path: str) -> None:
+    def _replace(self, place: Place, data: bytes, old: os.stat_result | None, path: str) -> None:
         temporary = f".airlock-{secrets.token_hex(8)}"
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -274,10 +239,10 @@ class Beneath:
                 os.unlink(temporary, dir_fd=place.fd)
             except OSError:
                 pass  # it was never made
-            raise _explained(exc, path) from exc
+            raise explained(exc, path) from exc
 
     @contextmanager
-    def _place(self, path: str, guard: Guard | None, *, make_parents: bool, follow: bool = True) -> Iterator[_Place]:
+    def _place(self, path: str, guard: Guard | None, *, make_parents: bool, follow: bool = True) -> Iterator[Place]:
         """Find where a write goes. Git folders and what the guard protects are refused in both forms."""
         rel = self.relative(path)
         if not rel:
@@ -286,12 +251,14 @@ class Beneath:
             raise ToolInputError(f"{path!r} names a folder, not a file.")
         _check(rel, guard)
         try:
-            place = self._walk(rel, path, make_parents=make_parents, follow=follow, check=lambda p: _check(p, guard))
+            place = Descent(
+                self._fd, self.root, path, make_parents=make_parents, follow=follow, check=lambda p: _check(p, guard)
+            ).to(rel)
         except OSError as exc:
-            raise _explained(exc, path) from exc
+            raise explained(exc, path) from exc
         try:
             if not place.last:
-                raise _wrong_kind(path, stat.S_IFDIR)  # a link that leads back to a folder on its way
+                raise wrong_kind(path, stat.S_IFDIR)  # a link that leads back to a folder on its way
             _check(place.path, guard)
             yield place
         finally:
@@ -312,15 +279,15 @@ class Beneath:
                 except OSError as exc:
                     if exc.errno not in (errno.ELOOP, errno.EXDEV, errno.EAGAIN):
                         raise
-            place = self._walk(rel, path, make_parents=False, follow=True)
+            place = Descent(self._fd, self.root, path).to(rel)
             try:
                 if place.path != rel and has_git_name(place.path):
-                    raise _git_folder()
+                    raise git_folder()
                 return os.open(place.last or ".", flags | os.O_NOFOLLOW, dir_fd=place.fd)
             finally:
                 place.close()
         except OSError as exc:
-            raise _explained(exc, path) from exc
+            raise explained(exc, path) from exc
 
     def _open_plain(self, rel: str, flags: int) -> int:
         """Open a path in which no component is a link."""
@@ -336,84 +303,6 @@ class Beneath:
             return os.open(names[-1], flags | os.O_NOFOLLOW, dir_fd=fd)
         finally:
             os.close(fd)
-
-    def _walk(self, rel: str, path: str, *, make_parents: bool, follow: bool, check: Guard | None = None) -> _Place:
-        place = _Place([os.dup(self._fd)], [], "")
-        try:
-            self._descend(place, deque(rel.split("/")), path, make_parents=make_parents, follow=follow, check=check)
-        except BaseException:
-            place.close()
-            raise
-        return place
-
-    def _descend(
-        self,
-        place: _Place,
-        pending: deque[str],
-        path: str,
-        *,
-        make_parents: bool,
-        follow: bool,
-        check: Guard | None,
-    ) -> None:
-        links = 0
-        while pending:
-            name = pending.popleft()
-            if name in ("", "."):
-                continue
-            if name == "..":
-                if len(place.stack) == 1:
-                    raise outside(path)
-                os.close(place.stack.pop())
-                place.names.pop()
-                continue
-            last = not any(part not in ("", ".") for part in pending)
-            target = self._link_target(place.fd, name)
-            if target is not None and (follow or not last):
-                links += 1
-                if links > _LINKS:
-                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-                pending.extendleft(reversed(self._from_root(place, target, path)))
-                continue
-            if last:
-                place.last = name
-                return
-            place.stack.append(self._enter(place, name, make_parents=make_parents, check=check))
-            place.names.append(name)
-
-    def _enter(self, place: _Place, name: str, *, make_parents: bool, check: Guard | None) -> int:
-        flags = os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
-        try:
-            return os.open(name, flags, dir_fd=place.fd)
-        except FileNotFoundError:
-            if not make_parents:
-                raise
-        if check is not None:
-            check("/".join([*place.names, name]))
-        try:
-            os.mkdir(name, 0o777, dir_fd=place.fd)
-        except FileExistsError:
-            pass  # made meanwhile; what it is now, the next line sees
-        return os.open(name, flags, dir_fd=place.fd)
-
-    def _from_root(self, place: _Place, target: str, path: str) -> list[str]:
-        """Components of a link's target; an absolute one must point below the root and starts over there."""
-        if not target.startswith("/"):
-            return target.split("/")
-        if target != self.root and not target.startswith(self.root + "/"):
-            raise outside(path)
-        while len(place.stack) > 1:
-            os.close(place.stack.pop())
-        place.names.clear()
-        return target[len(self.root) :].split("/")
-
-    def _link_target(self, dir_fd: int, name: str) -> str | None:
-        try:
-            return os.readlink(name, dir_fd=dir_fd)
-        except OSError as exc:
-            if exc.errno in (errno.EINVAL, errno.ENOENT):
-                return None  # no link, or nothing there
-            raise
 
 
 def read_up_to(fd: int, limit: int) -> bytes:
@@ -447,22 +336,14 @@ def _scan(rel: str, fd: int) -> Folder:
     return folder
 
 
-def _git_folder() -> Refusal:
-    return Refusal(
-        "path_git",
-        "Git's own folder is closed to file tools, in every spelling and at every depth: code in it would run. "
-        "Use git_commit, git_log and git_diff.",
-    )
-
-
 def _check(rel: str, guard: Guard | None) -> None:
     if has_git_name(rel):
-        raise _git_folder()
+        raise git_folder()
     if guard is not None:
         guard(rel)
 
 
-def _lstat(place: _Place) -> os.stat_result | None:
+def _lstat(place: Place) -> os.stat_result | None:
     try:
         return os.stat(place.last, dir_fd=place.fd, follow_symlinks=False)
     except FileNotFoundError:
@@ -471,31 +352,3 @@ def _lstat(place: _Place) -> os.stat_result | None:
 
 def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-def _wrong_kind(path: str, mode: int) -> ToolInputError:
-    kind = KINDS.get(stat.S_IFMT(mode), "special file")
-    advice = "Use list_dir on it." if kind == "folder" else "Only regular files can be read or written."
-    return ToolInputError(f"{path[:200]!r} is a {kind}. {advice}")
-
-
-_WORDS = {
-    errno.ENOENT: "does not exist",
-    errno.ENOTDIR: "goes through something that is no folder",
-    errno.EISDIR: "is a folder",
-    errno.ELOOP: "goes through too many links, or was swapped for a link meanwhile",
-    errno.EACCES: "may not be opened by this user",
-    errno.EPERM: "may not be changed by this user",
-    errno.ENAMETOOLONG: "is too long for the file system",
-    errno.ENXIO: "is a socket or device; only regular files can be read or written",
-    errno.ENODEV: "is a device; only regular files can be read or written",
-    errno.ENOSPC: "could not be written: the disk is full",
-    errno.EDQUOT: "could not be written: the disk quota is used up",
-    errno.EFBIG: "could not be written: it is over the file size limit",
-    errno.EROFS: "is on a read-only file system",
-}
-
-
-def _explained(exc: OSError, path: str) -> ToolInputError:
-    words = _WORDS.get(exc.errno or 0, f"could not be opened ({exc.strerror})")
-    return ToolInputError(f"{path[:200]!r} {words}.")

@@ -176,6 +176,26 @@ def test_writing_creates_replaces_and_says_which(ws: Path) -> None:
     )
 
 
+def test_a_file_changed_since_it_was_read_is_not_overwritten(ws: Path) -> None:
+    """What a command wrote meanwhile is not lost to a stale rewrite; after reading again the write works."""
+    (ws / "a.txt").write_text("one\n")
+    bench = Bench(ws)
+    bench("read_file", path="./a.txt")
+    assert not bench("write_file", path="a.txt", content="two\n").is_error
+    assert not bench("edit_file", path="a.txt", old="two", new="three").is_error
+    (ws / "a.txt").write_text("by a formatter\n")
+    stale = bench("write_file", path="a.txt", content="four\n")
+    assert (stale.is_error, stale.text) == (
+        True,
+        "'a.txt' was changed by something else since you read it. Read it again, then write.",
+    )
+    assert (ws / "a.txt").read_text() == "by a formatter\n"
+    bench("read_file", path="a.txt")
+    assert not bench("write_file", path="a.txt", content="four\n").is_error
+    (ws / "a.txt").unlink()
+    assert bench("write_file", path="a.txt", content="five\n").text == "Created a.txt: 5 bytes, 1 lines."
+
+
 def test_hostile_writes_leave_the_outside_alone(ws: Path) -> None:
     """Dangling links, linked folders, hard links and traversal: refused or harmless, never outside."""
     outside = ws.parent / "out"

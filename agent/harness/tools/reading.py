@@ -36,6 +36,31 @@ def checked(ctx: ToolContext, path: str) -> str:
     return rel
 
 
+def remember(ctx: ToolContext, rel: str, status: os.stat_result) -> None:
+    """Note the state in which the model has seen, or made, a file."""
+    ctx.memo.setdefault("seen", {})[rel] = (status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def remember_written(ctx: ToolContext, rel: str) -> None:
+    """Note the state of a file just written; one that is gone or swapped already is forgotten."""
+    try:
+        remember(ctx, rel, ctx.files.stat(rel))
+    except (ToolInputError, Refusal):
+        ctx.memo.get("seen", {}).pop(rel, None)
+
+
+def changed_since_seen(ctx: ToolContext, rel: str) -> bool:
+    """The model has seen this file, and something else has changed it since: a command, a formatter, a checkout."""
+    seen = ctx.memo.get("seen", {}).get(rel)
+    if seen is None:
+        return False
+    try:
+        now = ctx.files.stat(rel)
+    except (ToolInputError, Refusal):
+        return False  # gone: there is nothing to lose
+    return bool(seen != (now.st_ino, now.st_size, now.st_mtime_ns))
+
+
 def _lines(fd: int, head: bytes) -> Iterator[tuple[bytes, int]]:
     """Lines without their end, each cut at `_KEPT` bytes, with its full length. Memory stays bounded."""
     kept, length = b"", 0
@@ -62,7 +87,9 @@ def _read_file(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     except ToolInputError as exc:
         return _not_a_file(exc, path, rel, ctx)
     try:
-        size = os.fstat(fd).st_size
+        status = os.fstat(fd)
+        remember(ctx, rel, status)
+        size = status.st_size
         head = os.read(fd, _CHUNK)
         if not head:
             return NotedOutput("(empty file)", untrusted=False, note="0 lines, 0 bytes")

@@ -11,9 +11,9 @@ from agent.contract.paths import DEFAULT_PROTECTED, protected_by
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools.context import NotedOutput, ToolContext, own_words
 from agent.harness.tools.edits import NoEdit, edited
-from agent.harness.tools.reading import PATH_ARG
+from agent.harness.tools.reading import PATH_ARG, changed_since_seen, remember_written
 from agent.harness.tools.text_form import binary_kind, decode, dominant_end, encode
-from agent.kernel.beneath import Guard
+from agent.kernel.descent import Guard
 
 EDIT_CAP = 16 << 20  # bytes of a file that can be edited
 
@@ -41,10 +41,16 @@ def _write_file(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         data = content.encode()
     except UnicodeEncodeError as exc:
         raise ToolInputError("The content holds a lone surrogate, which no text file can.") from exc
+    check = guard(ctx)
+    rel = ctx.files.relative(path)
+    check(rel)
+    if changed_since_seen(ctx, rel):
+        raise ToolInputError(f"{path!r} was changed by something else since you read it. Read it again, then write.")
     before = _text_before(path, ctx)
     if before is not None and before == content:
         return own_words(f"{path} holds exactly this already; nothing was written.")
-    made = ctx.files.write(path, data, guard=guard(ctx))
+    made = ctx.files.write(path, data, guard=check)
+    remember_written(ctx, rel)
     said = f"{'Created' if made else 'Replaced'} {path}: {len(data)} bytes, {content.count(chr(10))} lines."
     if before is not None and dominant_end(before) == "\r\n" and "\r\n" not in content:
         said += " It had CRLF line ends and has LF now; use edit_file to keep a file's line ends."
@@ -80,6 +86,7 @@ def _edit_file(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     except UnicodeEncodeError as exc:
         raise ToolInputError(f"`new` holds characters that {encoding} cannot hold.") from exc
     ctx.files.write(path, out, guard=check, expect=status)
+    remember_written(ctx, ctx.files.relative(path))
     where = ", ".join(map(str, result.lines[:10])) + (", …" if len(result.lines) > 10 else "")
     return own_words(f"Edited {path} at line{'s' if len(result.lines) > 1 else ''} {where}.")
 
