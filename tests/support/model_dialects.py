@@ -12,6 +12,9 @@ from tests.support.model_turns import Inside, Turn
 Event = tuple[str, Mapping[str, Any] | str]
 
 
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
 class Invalid(Exception):
     """The request is one that the real API answers with 400."""
 
@@ -80,6 +83,7 @@ class Anthropic:
                 if block["type"] == "tool_use":
                     need(message["role"] == "assistant", f"messages.{index}: tool_use in a user message")
                     need(re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"]), f"messages.{index}: tool_use.id: bad pattern")
+                    need(NAME.fullmatch(block["name"]), f"messages.{index}: tool_use.name: bad pattern")
                     need(block["id"] not in seen, f"messages.{index}: `tool_use` ids must be unique")
                     need(isinstance(block["input"], dict), f"messages.{index}: tool_use.input: must be an object")
                     seen.add(block["id"])
@@ -196,6 +200,7 @@ class Chat:
             need(message.get("content") or calls, f"messages[{index}]: content must not be null or empty")
             for call in calls:
                 need(call["id"] and call["id"] not in seen, f"messages[{index}]: duplicate or empty tool call id")
+                need(NAME.fullmatch(call["function"]["name"]), f"messages[{index}]: bad function name")
                 need(isinstance(json.loads(call["function"]["arguments"]), dict), "arguments must be a JSON object")
                 seen.add(call["id"])
                 owed.append(call["id"])
@@ -280,6 +285,7 @@ class Responses:
             kind = item.get("type", "message")
             if kind == "function_call":
                 need(item["call_id"] and item["call_id"] not in calls, f"input[{index}]: duplicate call_id")
+                need(NAME.fullmatch(item["name"]), f"input[{index}]: bad function name")
                 need(isinstance(json.loads(item["arguments"]), dict), f"input[{index}]: arguments must be an object")
                 calls[item["call_id"]] = False
                 if item["call_id"] in self.thoughts:

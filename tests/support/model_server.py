@@ -123,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         dialect = next((d for d in self.server_model.dialects if url.path.endswith(d.path)), None)
         try:
-            body = json.loads(raw)
+            body = json.loads(raw, parse_constant=_no_number)
         except ValueError:
             body = {}
         request = Recorded(url.path, url.query, headers, raw, body)
@@ -200,6 +200,10 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is not JSON")
 
 
 def _keys(headers: Mapping[str, str]) -> set[str]:

@@ -54,6 +54,19 @@ def test_arguments_that_are_no_object_can_be_mended(wire: str) -> None:
 
 
 @every_wire
+@pytest.mark.parametrize("args", ['{"path": NaN}', '{"path": [1e999]}', '{"path": -Infinity}', '{"path": "\\ud800"}'])
+def test_arguments_that_json_cannot_carry_spoil_nothing(wire: str, args: str) -> None:
+    """Numbers that are none, and half characters, in one call do not make every later request invalid."""
+    calls = [Call("read_file", args), Call("read file;rm", {"path": "a"}), Call("", {}), Call("é" * 300, {})]
+    with ModelServer([Turn(calls=calls), Turn("done")]) as server:
+        ran = run(server, wire)
+
+    assert (statuses(ran), ran.result.ok) == ([200, 200], True)
+    assert [is_error for _, _, is_error in results(ran)] == ["ud800" not in args, True, True, True]
+    assert max(len(text) for _, text, _ in results(ran)) < 400
+
+
+@every_wire
 def test_same_id_twice_and_an_empty_one(wire: str) -> None:
     """Repeated and empty ids become unique, with a result each, and the provider is content (F21)."""
     same = [Call("read_file", {"path": "a.txt"}, "same"), Call("read_file", {"path": "b.txt"}, "same")]

@@ -18,6 +18,7 @@ from agent.harness.clients.wire import (
     open_object,
     parse_arguments,
     safe_arguments,
+    safe_name,
     string,
     text_or,
 )
@@ -176,7 +177,7 @@ def _id(call_id: str) -> str:
 
 def _tool_use(call: ToolCall) -> dict[str, Any]:
     arguments = safe_arguments(call.arguments, call.raw)
-    return {"type": "tool_use", "id": _id(call.id), "name": call.name, "input": arguments}
+    return {"type": "tool_use", "id": _id(call.id), "name": safe_name(call.name), "input": arguments}
 
 
 def _call(block: Mapping[str, Any]) -> ToolCall:

@@ -17,6 +17,7 @@ from agent.harness.clients.wire import (
     open_object,
     parse_arguments,
     safe_arguments,
+    safe_name,
     string,
     text_or,
 )
@@ -66,7 +67,7 @@ class ChatWire:
                 {
                     "id": call.id,
                     "type": "function",
-                    "function": {"name": call.name, "arguments": _replayed(call)},
+                    "function": {"name": safe_name(call.name), "arguments": _replayed(call)},
                     **(extras[index] if index < len(extras) else {}),
                 }
                 for index, call in enumerate(message.calls)

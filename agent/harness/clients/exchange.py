@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import queue
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import Any
 
 from agent.harness.clients.faults import Fault, FaultKind, ProviderError, from_status, refused
 from agent.harness.clients.sse import SseParser
-from agent.harness.clients.wire import Assembler, Wire, estimated, mapping, string
+from agent.harness.clients.wire import Assembler, Wire, estimated, loads, mapping, string
 from agent.harness.loop import BudgetError, CancelToken, LlmError, LlmReply, Usage
 from agent.harness.loop.watch import Workers
 from agent.harness.ports import BrokerPort
@@ -164,8 +163,8 @@ class Exchange:
 
 def _object(text: bytes) -> Mapping[str, Any]:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = loads(text)
+    except ValueError:
         value = None
     if not isinstance(value, dict):
         raise ProviderError(Fault(FaultKind.RETRY, "The model's provider sent something that is no JSON object."))
@@ -174,7 +173,7 @@ def _object(text: bytes) -> Mapping[str, Any]:
 
 def _refusal(body: bytes) -> Fault:
     try:
-        error = mapping(mapping(json.loads(body)).get("error"))
-    except (ValueError, RecursionError):
+        error = mapping(mapping(loads(body)).get("error"))
+    except ValueError:
         error = {}
     return refused(string(error.get("code")) or "refused", string(error.get("message")))

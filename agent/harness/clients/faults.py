@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from agent.harness.clients.wire import mapping, string
+from agent.harness.clients.wire import loads, mapping, string
 
 
 class FaultKind(StrEnum):
@@ -142,8 +141,8 @@ def _kind(status: int, error: Mapping[str, Any], body: bytes) -> tuple[FaultKind
 
 def _error_object(body: bytes) -> Mapping[str, Any]:
     try:
-        data = json.loads(body)
-    except (ValueError, RecursionError):
+        data = loads(body)
+    except ValueError:
         return {}
     if isinstance(data, list) and data:  # Gemini's compatible endpoint wraps its errors in a list
         data = data[0]

@@ -17,6 +17,7 @@ from agent.harness.clients.wire import (
     open_object,
     parse_arguments,
     safe_arguments,
+    safe_name,
     string,
     text_or,
 )
@@ -157,7 +158,7 @@ def _function_call(call: ToolCall) -> dict[str, Any]:
     arguments = call.raw
     if call.arguments is None or not call.raw.strip():
         arguments = json.dumps(safe_arguments(call.arguments, call.raw), ensure_ascii=False)
-    return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
+    return {"type": "function_call", "call_id": call.id, "name": safe_name(call.name), "arguments": arguments}
 
 
 def _call(item: Mapping[str, Any]) -> ToolCall:

@@ -7,6 +7,8 @@ request N and whatever varies from turn to turn stands after the messages.
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -104,6 +106,32 @@ def close_object(fields: Mapping[str, Any]) -> bytes:
     return b"]" + (b"," + inner[1:] if len(inner) > 2 else b"}")
 
 
+def loads(text: str | bytes) -> Any:
+    """JSON, strictly: no NaN, no infinity, since either in a history would spoil every later request.
+
+    Raises:
+        ValueError: not JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
+    except RecursionError as exc:
+        raise ValueError("nested too deeply") from exc
+
+
+def _refuse_number(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_number(text[:20])
+
+
+def safe_name(name: str) -> str:
+    """A tool's name as every provider takes it back in a history; a model may have written anything."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
+
+
 def parse_arguments(raw: Any) -> tuple[dict[str, Any] | None, str]:
     """Tool arguments as an object, or None and what is wrong in words for the model.
 
@@ -114,9 +142,7 @@ def parse_arguments(raw: Any) -> tuple[dict[str, Any] | None, str]:
     if raw is None or (isinstance(raw, str) and not raw.strip()):
         return {}, ""
     try:
-        value = json.loads(raw)
-    except RecursionError:
-        return None, "they are nested too deeply"
+        value = loads(raw)
     except (ValueError, TypeError) as exc:
         return None, f"they are not JSON ({exc})"
     if isinstance(value, dict):

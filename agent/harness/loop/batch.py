@@ -51,7 +51,7 @@ class Toolbox:
         """What is wrong with the call's form, in words for the model; None when it can run."""
         tool = self.by_name.get(call.name)
         if tool is None:
-            return f"There is no tool {call.name!r}. The tools are: {', '.join(self.by_name) or '(none)'}."
+            return f"There is no tool {call.name[:100]!r}. The tools are: {', '.join(self.by_name) or '(none)'}."
         if call.arguments is None:
             schema = json.dumps(tool.schema, ensure_ascii=False)
             return f"The arguments of {call.name} must be one JSON object: {call.problem}. Its schema: {schema}"

@@ -24,12 +24,13 @@ class LlmPort(Protocol):
 
 
 class LoggerPort(Protocol):
-    """Where events of the run go, in order, from the loop's thread.
+    """Where events of the run go, in order.
 
-    Events and their fields: `agent.rendered` turn tools · `model.request` turn messages · `model.response`
-    turn text calls stop usage model ms · `tool.call` turn id name arguments · `tool.result` turn id name text
-    is_error ms · `tool.denied` turn id name code reason · `agent.note` turn text · `agent.compacted` turn before after · `agent.stop` stop_reason
-    reason. Adapters add `model.retry` and `model.failover`.
+    All carry `turn`. Events and their further fields: `agent.rendered` tools · `model.request` messages ·
+    `model.response` text calls stop usage model ms · `tool.call` id name arguments raw · `tool.denied` id name
+    code reason · `tool.result` id name text is_error ms · `agent.note` text · `agent.compacted` before after
+    overflow · `agent.stop` stop_reason reason. The loop calls from one thread. An adapter may add its own
+    events, such as `model.retry`, from the thread that it runs in while the loop waits for it.
     """
 
     def event(self, name: str, fields: Mapping[str, Any], /) -> None: ...
