@@ -260,8 +260,9 @@ def test_submodules_work_in_the_sandbox(checkout: Path, tmp_path: Path) -> None:
 
     top = as_sandbox(prepared, checkout, "git", "status", "--porcelain")
     inside = as_sandbox(prepared, checkout / "mods/sub", "git", "log", "--format=%s")
-    undo(tmp_path / "state")
+    said = undo(tmp_path / "state")
 
+    assert said == ()
     assert (top.returncode, top.stdout) == (0, "")
     assert (inside.returncode, inside.stdout) == (0, "first\n")
 

@@ -222,6 +222,47 @@ def test_files_of_a_sparse_checkout_are_not_deleted(checkout: Path, tmp_path: Pa
     assert by_path(worktree.snapshot().changes) == {"README.md": ("modified", blob(b"changed\n"))}
 
 
+def test_line_ends_that_checkout_converted_are_converted_back(tmp_path: Path) -> None:
+    """With `eol=crlf` an edit changes its own line in the commit, not every line end; twice in a row too."""
+    checkout = tmp_path / "work"
+    make_checkout(checkout, {".gitattributes": "*.bat text eol=crlf\n", "run.bat": "one\ntwo\n", "plain": "a\n"})
+    (checkout / "run.bat").unlink()
+    git(checkout, "checkout", "--", "run.bat")
+    assert (checkout / "run.bat").read_bytes() == b"one\r\ntwo\r\n"
+    git(checkout, "update-index", "--refresh")
+    worktree = worktree_of(checkout, tmp_path / "shadow", use_index=True)
+    assert worktree.snapshot().changes == ()
+    for text in (b"one\r\n2\r\n", b"1\r\n2\r\n"):
+        (checkout / "run.bat").write_bytes(text)
+        made = worktree.commit("Edit")
+        assert made.tree == tree_by_git(checkout)
+    assert worktree.shadow.read(worktree.shadow.entries(made.tree)[b"run.bat"].sha) == b"1\n2\n"
+
+
+@pytest.mark.parametrize(("kind", "word"), [("lfs", "Git LFS"), ("other", "a filter")])
+def test_a_file_behind_a_filter_stays_as_it_is_in_the_commit(tmp_path: Path, kind: str, word: str) -> None:
+    """No filter runs here, so its changed bytes are left out with a sentence; a deletion is a deletion."""
+    checkout = tmp_path / "work"
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 9000\n"
+    blob_text = pointer if kind == "lfs" else "small\n"
+    first = make_checkout(checkout, {".gitattributes": "*.big filter=x\n", "a.big": blob_text, "b.big": blob_text})
+    (checkout / ".git/info/attributes").write_text("")
+    for name in ("a.big", "b.big"):
+        (checkout / name).unlink()
+    git(checkout, "-c", "filter.x.smudge=cat; printf %09000d 0", "checkout", "-q", first, "--", "a.big", "b.big")
+    assert (checkout / "a.big").stat().st_size > 9000
+    worktree = worktree_of(checkout, tmp_path / "shadow", use_index=True)
+    assert worktree.snapshot().changes == ()
+    (checkout / "a.big").write_bytes(b"other")
+    (checkout / "b.big").unlink()
+
+    snapshot = worktree.snapshot()
+
+    assert by_path(snapshot.changes) == {"b.big": ("deleted", None)}
+    assert len(snapshot.problems) == 1
+    assert f"a.big was left out: goes through {word}" in snapshot.problems[0]
+
+
 def test_sizes_and_numbers_are_capped(checkout: Path, tmp_path: Path) -> None:
     """A large file is left out with a sentence, a sparse one costs nothing, too many new files are refused."""
     worktree = worktree_of(checkout, tmp_path / "shadow", caps=Caps(file_bytes=1 << 20, new_files=10))

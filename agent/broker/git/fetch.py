@@ -46,8 +46,12 @@ class Fetcher:
         """Refs of the repository whose full names begin with one of `prefixes`.
 
         Raises:
-            UpstreamError: the server failed.
+            UpstreamError: the server failed, or a prefix could be no ref's: a line end in it would be a
+                command of the protocol (F04).
         """
+        for prefix in prefixes:
+            if not prefix.startswith("refs/") or not prefix.isprintable() or " " in prefix:
+                raise UpstreamError("fetch", f"{prefix[:100]!r} is no ref's name")
         return parse_refs(self._post(self._path, ls_refs_request(prefixes), HEADERS))
 
     def pull_head(self, number: int) -> str:

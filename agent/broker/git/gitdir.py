@@ -175,8 +175,8 @@ def modules(common: Path) -> list[Path]:
     return sorted(found)
 
 
-def nested_checkouts(workspace: Path) -> list[Path]:
-    """Folders below the workspace with a `.git` folder of their own, such as a second checkout."""
+def nested_git(workspace: Path) -> list[Path]:
+    """Every `.git` below the workspace's top: folders of second checkouts, files of submodules, links."""
     found: list[Path] = []
     todo = [os.fspath(workspace)]
     while todo:
@@ -184,11 +184,10 @@ def nested_checkouts(workspace: Path) -> list[Path]:
         try:
             with os.scandir(folder) as listing:
                 for entry in listing:
-                    if entry.is_dir(follow_symlinks=False):
-                        if entry.name != ".git":
-                            todo.append(entry.path)
-                        elif folder != os.fspath(workspace):
-                            found.append(Path(folder))
+                    if entry.name == ".git":
+                        found += [Path(entry.path)] if folder != os.fspath(workspace) else []
+                    elif entry.is_dir(follow_symlinks=False):
+                        todo.append(entry.path)
         except OSError:
             continue  # unreadable: then the sandbox's user, who owns no more than we, cannot read it either
     return sorted(found)

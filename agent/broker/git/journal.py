@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,10 +58,12 @@ def _some(names: tuple[str, ...]) -> str:
 class Journal:
     """Append-only list of acts."""
 
-    def __init__(self, path: Path, workspace: Path, before: tuple[list[str], list[str]]) -> None:
-        """Start one. `before` is what `findings` said of the workspace."""
+    def __init__(self, path: Path, workspace: Path, nested: Sequence[Path]) -> None:
+        """Start one. `nested` is every `.git` below the top before the run."""
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._line({"act": "start", "workspace": str(workspace), "nested": before[0], "setuid": before[1]})
+        names = [str(path.relative_to(workspace)) for path in nested]
+        start = {"act": "start", "workspace": str(workspace), "nested": names, "ns": time.time_ns()}
+        self._line(start)
 
     def _line(self, act: dict[str, Any]) -> None:
         os.write(self._fd, json.dumps(act).encode() + b"\n")
@@ -116,10 +120,9 @@ def undo_acts(path: Path) -> Restored:
     for place in places if not problems else ():
         with suppress(FileNotFoundError):
             discard(place)
-    nested, setuid = findings(workspace)
+    nested, setuid = findings(workspace, acts[0]["ns"])
     new_nested = [name for name in nested if name not in acts[0]["nested"]]
-    new_setuid = [name for name in setuid if name not in acts[0]["setuid"]]
-    return Restored(tuple(new_nested), tuple(new_setuid), tuple(problems))
+    return Restored(tuple(new_nested), tuple(setuid), tuple(problems))
 
 
 def _undo(act: dict[str, Any], workspace: Path, trash: Path | None) -> None:

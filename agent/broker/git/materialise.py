@@ -88,6 +88,7 @@ def _write(shadow: ShadowGit, files: Mapping[bytes, Entry], root: int, owner: Ow
             os.close(_folder(root, path, owner))
         else:
             by_blob.setdefault(entry.sha, []).append(path)
+    path = b""
     last, parent = b"", os.dup(root)  # files of one folder mostly follow each other
     try:
         with shadow.reader() as reader:
@@ -102,7 +103,7 @@ def _write(shadow: ShadowGit, files: Mapping[bytes, Entry], root: int, owner: Ow
                         last, parent = folder, opened
                     _file(parent, name, files[path].mode, data, owner)
     except OSError as exc:
-        raise UpstreamError("write checkout", f"{exc.strerror}") from exc
+        raise UpstreamError("write checkout", f"{display(path)}: {exc.strerror}") from exc
     finally:
         os.close(parent)
 

@@ -96,14 +96,22 @@ def take_back(root: Path, uid: int, gid: int) -> None:
                 os.chmod(found.path, stat.S_IMODE(found.status.st_mode) & 0o777, dir_fd=found.anchor.fd)
 
 
-def findings(root: Path) -> tuple[list[str], list[str]]:
-    """Nested `.git` entries and set-user-id or set-group-id files, relative, for the report."""
+def findings(root: Path, since_ns: int) -> tuple[list[str], list[str]]:
+    """What a later step should be warned of.
+
+    Args:
+        root: the workspace.
+        since_ns: start of the run. A file's ctime cannot be set back, so an older one was there before.
+
+    Returns:
+        Nested `.git` folders, and set-user-id or set-group-id files that are new, relative, sorted.
+    """
     nested, setuid = [], []
     for found in entries(root):
         name = found.name.rpartition("/")[2]
         if name.lower() == ".git" and "/" in found.name:
             nested.append(found.name)
-        if found.set_id:
+        if found.set_id and found.status.st_ctime_ns >= since_ns:
             setuid.append(found.name)
     return sorted(nested), sorted(setuid)
 

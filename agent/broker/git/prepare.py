@@ -27,14 +27,14 @@ from agent.broker.git.gitdir import (
     configuration,
     locate,
     modules,
-    nested_checkouts,
+    nested_git,
     object_folders,
     read_head,
     read_refs,
     read_shallow,
 )
 from agent.broker.git.journal import Journal, undo_acts
-from agent.broker.git.ownership import findings, give
+from agent.broker.git.ownership import give
 from agent.broker.git.run import SEARCH_PATH, Git
 from agent.broker.git.throwaway import Source, build
 from agent.contract.errors import UserError
@@ -101,9 +101,11 @@ def prepare(
     scratch = state_dir / "scratch"
     scratch.mkdir(mode=0o700)
     git = Git(scratch, search_path=search_path)
-    journal = Journal(state_dir / JOURNAL, workspace, findings(workspace))
+    inner = nested_git(workspace)
+    nested = [path.parent for path in inner if path.is_dir() and not path.is_symlink()]
+    journal = Journal(state_dir / JOURNAL, workspace, inner)
     try:
-        prepared = _Preparation(workspace, journal, git, uid, gid).run(git_dir, temps, homes)
+        prepared = _Preparation(workspace, journal, git, uid, gid).run(git_dir, nested, temps, homes)
     except OSError as exc:
         journal.close()
         undo_acts(state_dir / JOURNAL)
@@ -140,9 +142,10 @@ class _Preparation:
         self._count = 0
         self._readable: list[str] = []
 
-    def run(self, git_dir: Path | None, temps: Sequence[Path], homes: Sequence[Path]) -> Prepared:
+    def run(
+        self, git_dir: Path | None, nested: Sequence[Path], temps: Sequence[Path], homes: Sequence[Path]
+    ) -> Prepared:
         top = GitDir(Shape.FOLDER, git_dir, git_dir) if git_dir is not None else locate(self._workspace)
-        nested = [] if git_dir is not None else nested_checkouts(self._workspace)
         secrets = find_credentials(self._git, self._configs(top, nested), temps, homes)
         refs: dict[str, str] = {}
         head, shallow, objects, index = None, [], [], None

@@ -28,7 +28,19 @@ from agent.broker.git.objects import (
     parse_raw_diff,
 )
 from agent.broker.git.run import SEARCH_PATH, BatchReader, Git
-from agent.contract.errors import UpstreamError
+from agent.contract.errors import ToolInputError, UpstreamError
+
+
+def repository_path(path: str) -> str:
+    """A path as it stands in a tree; the repository itself is `""`.
+
+    Raises:
+        ToolInputError: absolute, leads out, or holds NUL.
+    """
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts or "\0" in path or path.startswith("/"):
+        raise ToolInputError(f"{path[:200]!r} is no path in the repository. Give it relative to the repository.")
+    return "/".join(parts)
 
 
 @dataclass(frozen=True)
@@ -41,13 +53,22 @@ class Commit:
     message: str
 
 
+@dataclass(frozen=True)
+class _Listing:
+    """A tree in full: files, links and gitlinks by path, and the id of each folder, the root as `b""`."""
+
+    files: dict[bytes, Entry]
+    folders: dict[bytes, str]
+
+
 class ShadowGit:
     """Objects, trees and commits. Knows no work tree."""
 
     def __init__(self, directory: Path, *, search_path: str = SEARCH_PATH) -> None:
         self.directory = directory
         self.git = Git(directory, search_path=search_path)
-        self._trees: dict[str, tuple[dict[bytes, Entry], frozenset[str]]] = {}
+        self._trees: dict[str, _Listing] = {}
+        self._commits: dict[str, Commit] = {}
 
     @classmethod
     def create(
@@ -149,21 +170,23 @@ class ShadowGit:
 
     def entries(self, tree: str) -> Mapping[bytes, Entry]:
         """Every file, link and gitlink of a tree by path. Do not change the mapping."""
-        return self._load(tree)[0]
+        return self._list(tree).files
 
-    def _load(self, tree: str) -> tuple[dict[bytes, Entry], frozenset[str]]:
+    def folders(self, tree: str) -> Mapping[bytes, str]:
+        """Id of every folder of a tree by path; the root is `b""`. Do not change the mapping."""
+        return self._list(tree).folders
+
+    def _list(self, tree: str) -> _Listing:
         known = self._trees.get(tree)
         if known is None:
-            files: dict[bytes, Entry] = {}
-            folders = {tree}
+            known = _Listing({}, {b"": tree})
             if tree != EMPTY_TREE:
                 out = self.git.run("ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options", tree)
                 for path, kind, entry in parse_ls_tree(out):
                     if kind == "tree":
-                        folders.add(entry.sha)
+                        known.folders[path] = entry.sha
                     else:
-                        files[path] = entry
-            known = files, frozenset(folders)
+                        known.files[path] = entry
             if len(self._trees) >= 4:  # base, previous snapshot, this one, one spare
                 self._trees.pop(next(iter(self._trees)))
             self._trees[tree] = known
@@ -174,30 +197,30 @@ class ShadowGit:
 
         Args:
             files: path to entry; gitlinks included.
-            like: a tree that it mostly equals, whose folders need not be written again.
+            like: a tree that it mostly equals; only folders that differ from it are built.
         """
-        known = set(self._load(like)[1])
-        folders: dict[bytes, dict[bytes, Entry]] = {b"": {}}
+        old = self._list(like)
+        differing = [p for p, e in files.items() if (was := old.files.get(p)) is not e and was != e]
+        differing += [p for p in old.files if p not in files]
+        children: dict[bytes, dict[bytes, Entry]] = {b"": {}}
+        for path in differing:
+            while (path := path.rpartition(b"/")[0]) not in children:
+                children[path] = {}
         for path, entry in files.items():
             folder, _, name = path.rpartition(b"/")
-            if folder not in folders:
-                parent = folder
-                while parent not in folders:
-                    folders[parent] = {}
-                    parent = parent.rpartition(b"/")[0]
-            folders[folder][name] = entry
-        for folder in sorted(folders, key=lambda f: f.count(b"/") if f else -1, reverse=True):
-            data = encode_tree(folders[folder])
-            sha = object_id("tree", data)
-            if sha not in known:
-                self.write("tree", data)
-                known.add(sha)
-            if folder:
-                parent, _, name = folder.rpartition(b"/")
-                folders[parent][name] = Entry(TREE, sha)
-            else:
-                root = sha
-        return root
+            if (inside := children.get(folder)) is not None:
+                inside[name] = entry
+        for path, sha in old.folders.items():
+            if path not in children:
+                folder, _, name = path.rpartition(b"/")
+                if (inside := children.get(folder)) is not None:
+                    inside[name] = Entry(TREE, sha)
+        deepest_first = sorted(children, key=lambda path: path.count(b"/") if path else -1, reverse=True)
+        for path in deepest_first[:-1]:
+            if children[path]:  # git knows no empty folder
+                folder, _, name = path.rpartition(b"/")
+                children[folder][name] = Entry(TREE, self.write("tree", encode_tree(children[path])))
+        return self.write("tree", encode_tree(children[b""]))
 
     def names_changed(self, before: str, after: str) -> list[Change]:
         """Paths that differ between two trees or commits, without rename detection."""
@@ -213,8 +236,12 @@ class ShadowGit:
             before, after: ids.
             paths: repository-relative names, taken literally; none means all.
             budget: most bytes of diff; what lies beyond is cut and the text says so.
+
+        Raises:
+            ToolInputError: a path is none in a repository.
         """
-        args = ["-r", "-p", "-M", "--full-index", "--end-of-options", before, after, "--", *paths]
+        names = [name for path in paths if (name := repository_path(path))]
+        args = ["-r", "-p", "-M", "--full-index", "--end-of-options", before, after, "--", *names]
         out = self.git.run("diff-tree", *args, limit=budget + 1)
         text = out[:budget].decode("utf-8", "replace")
         if len(out) > budget:
@@ -231,11 +258,14 @@ class ShadowGit:
         """
         if not is_sha(sha):
             raise UpstreamError("read commit", f"{sha!r} is no commit id")
-        with self.reader() as reader:
-            kind, data = reader.read(sha)
-        if kind != "commit":
-            raise UpstreamError("read commit", f"{sha} is a {kind}")
-        return Commit(sha, *decode_commit(data))
+        known = self._commits.get(sha)
+        if known is None:
+            with self.reader() as reader:
+                kind, data = reader.read(sha)
+            if kind != "commit":
+                raise UpstreamError("read commit", f"{sha} is a {kind}")
+            known = self._commits[sha] = Commit(sha, *decode_commit(data))
+        return known
 
     def commit(
         self, tree: str, parents: Sequence[str], message: str, author: Identity, *, seconds: int | None = None
@@ -266,7 +296,11 @@ class ShadowGit:
         return commits[::-1]
 
     def log(self, start: str, limit: int = 20, path: str | None = None) -> str:
-        """One block a commit: id, date, author, subject. Third-party text."""
+        """One block a commit: id, date, author, subject. Third-party text.
+
+        Raises:
+            ToolInputError: the path is none in a repository.
+        """
         args = [f"--max-count={limit}", "--format=%H%n  %ad  %an%n  %s", "--date=iso-strict"]
-        tail = ["--end-of-options", start, "--"] + ([path] if path else [])
+        tail = ["--end-of-options", start, "--"] + ([name] if path and (name := repository_path(path)) else [])
         return self.git.run("log", *args, *tail, limit=2_000_000).decode("utf-8", "replace")

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.broker.git.converted import Conversion, converted
 from agent.broker.git.index import IndexEntry
 from agent.broker.git.objects import EXECUTABLE, FILE, GITLINK, LINK, Change, Entry, display, is_git_name, object_id
 from agent.broker.git.shadow import ShadowGit
@@ -72,7 +73,7 @@ class _Seen:
 @dataclass
 class _Walk:
     tracked: Mapping[bytes, Entry]
-    tracked_folders: frozenset[bytes]
+    tracked_folders: Mapping[bytes, str]
     started_ns: int
     files: dict[bytes, Entry] = field(default_factory=dict)
     kept: set[bytes] = field(default_factory=set)
@@ -109,6 +110,7 @@ class Snapshotter:
         self._index_mtime_ns = index_mtime_ns
         self._sparse = frozenset(path for path, entry in self._index.items() if entry.skip)
         self._caps = caps or Caps()
+        self._converted: dict[bytes, Conversion] = {}
         self._seen: dict[bytes, _Seen] = {}
         self._stored = 0
 
@@ -123,11 +125,9 @@ class Snapshotter:
             UpstreamError: the tracked tree is not in the shadow.
         """
         tracked = self._shadow.entries(tracked_tree)
-        folders = {b""}
-        for path in tracked:
-            while (path := path.rpartition(b"/")[0]) not in folders:
-                folders.add(path)
-        walk = _Walk(tracked, frozenset(folders), time.time_ns())
+        if self._index:
+            self._converted = converted(self._shadow, tracked, self._index)
+        walk = _Walk(tracked, self._shadow.folders(tracked_tree), time.time_ns())
         fd = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             self._folder(walk, fd, b"", Ignores(), 0)
@@ -160,8 +160,9 @@ class Snapshotter:
         except OSError as exc:
             self._leave(walk, prefix, exc.strerror or "cannot be read")
             return
-        names = {os.fsencode(item.name): item for item in items}
-        own_git = depth > 0 and any(is_git_name(name) for name in names)
+        names = {item.name.encode("utf-8", "surrogateescape"): item for item in items}
+        git_names = {name for name in names if (not name.isascii() or name[:1] in b".gG") and is_git_name(name)}
+        own_git = depth > 0 and bool(git_names)
         if own_git:
             walk.nested.append(display(prefix))
             if prefix not in walk.tracked_folders:
@@ -169,7 +170,7 @@ class Snapshotter:
         if b".gitignore" in names:
             ignore = ignore.below(os.fsdecode(prefix), self._ignore_file(fd))
         for name, item in names.items():
-            if is_git_name(name):
+            if name in git_names:
                 continue
             path = prefix + b"/" + name if prefix else name
             entry = walk.tracked.get(path)
@@ -227,10 +228,12 @@ class Snapshotter:
             entry = Entry(mode, clean.sha)
         else:
             try:
-                entry, status = self._hash(fd, name, status, walk.tracked.get(path))
+                entry, status = self._hash(fd, name, path, status, walk.tracked.get(path))
             except (OSError, ValueError) as exc:
                 self._leave(walk, path, (exc.strerror if isinstance(exc, OSError) else str(exc)) or "unreadable")
                 return
+        same = walk.tracked.get(path)
+        entry = same if same is not None and same == entry else entry  # one object, so that comparing is cheap
         walk.files[path] = entry
         if status.st_ctime_ns < walk.started_ns - _RACY_NS:
             self._seen[path] = _Seen(status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode, entry)
@@ -246,14 +249,20 @@ class Snapshotter:
         )
 
     def _hash(
-        self, fd: int, name: bytes, status: os.stat_result, tracked: Entry | None
+        self, fd: int, name: bytes, path: bytes, status: os.stat_result, tracked: Entry | None
     ) -> tuple[Entry, os.stat_result]:
         if stat.S_ISLNK(status.st_mode):
             data = os.readlink(name, dir_fd=fd)
             return self._store(LINK, data, tracked), status
         if not stat.S_ISREG(status.st_mode):
             raise ValueError("is no regular file")
+        conversion = self._converted.get(path)
+        if conversion in (Conversion.LFS, Conversion.FILTER):
+            what = "Git LFS" if conversion is Conversion.LFS else "a filter"
+            raise ValueError(f"goes through {what}, which never runs on this side; it stays as it is in the commit")
         data, status = _read(fd, name, self._caps.file_bytes)
+        if conversion is Conversion.CRLF:
+            data = data.replace(b"\r\n", b"\n")
         return self._store(_mode(status), data, tracked), status
 
     def _store(self, mode: str, data: bytes, tracked: Entry | None) -> Entry:
@@ -309,5 +318,6 @@ def _read(fd: int, name: bytes, cap: int) -> tuple[bytes, os.stat_result]:
 
 
 def _changes(before: Mapping[bytes, Entry], after: Mapping[bytes, Entry]) -> tuple[Change, ...]:
-    paths = [p for p, e in after.items() if before.get(p) != e] + [p for p in before if p not in after]
+    paths = [p for p, e in after.items() if (was := before.get(p)) is not e and was != e]
+    paths += [p for p in before if p not in after]
     return tuple(Change(path, before.get(path), after.get(path)) for path in sorted(paths))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.broker.git.materialise import Owner, materialise
 from agent.broker.git.objects import Change, Entry, Identity, display
-from agent.broker.git.shadow import ShadowGit
+from agent.broker.git.shadow import ShadowGit, repository_path
 from agent.broker.git.snapshot import Snapshot, Snapshotter
 from agent.contract.errors import ToolInputError
 
@@ -70,7 +70,7 @@ class WorkTree:
         start = base or self.start
         if not self.shadow.has(start):
             raise ToolInputError(f"Commit {start} is not known here.")
-        return self.shadow.diff(start, self.snapshot().tree, [_relative(p) for p in paths], budget)
+        return self.shadow.diff(start, self.snapshot().tree, paths, budget)
 
     def materialise(self, tree: str, directory: Path, uid: int, gid: int) -> None:
         """Write a tree into an empty folder; see `materialise.materialise`."""
@@ -111,17 +111,10 @@ class WorkTree:
         return Committed(self.head, tree, text, changes, snapshot.problems)
 
 
-def _relative(path: str) -> str:
-    parts = [part for part in path.split("/") if part not in ("", ".")]
-    if ".." in parts or "\0" in path or path.startswith("/"):
-        raise ToolInputError(f"{path!r} is no path in the repository. Give it relative to the repository.")
-    return "/".join(parts)
-
-
 def _select(changes: Sequence[Change], paths: Sequence[str]) -> tuple[Change, ...]:
     chosen: dict[bytes, Change] = {}
     for path in paths:
-        name = _relative(path).encode("utf-8", "surrogateescape")
+        name = repository_path(path).encode("utf-8", "surrogateescape")
         found = [c for c in changes if not name or c.path == name or c.path.startswith(name + b"/")]
         if not found:
             raise ToolInputError(f"No change at {path!r}. Changed: {_list(changes)}.")
