@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.contract.framing import DATA_SENTENCE
-from agent.harness.tools.search import required_prefix
+from agent.harness.tools.matches import required_prefix
 from tests.support.tools import Bench
 from tests.unit.test_tools_files import body, note
 
@@ -156,6 +156,25 @@ def test_long_lines_and_large_files_are_shown_in_part(ws: Path) -> None:
     assert "xNEEDLEy" in body(text)
     assert "[line of 200006 bytes]" in body(text)
     assert "1 files were searched in their first 8 MB alone" in note(text)
+
+
+def test_pages_of_files_join_to_the_whole(ws: Path) -> None:
+    """Going on at the named offset gives every file once, in order, over folders large and small."""
+    for folder, count in (("m1", 150), ("m2", 3), ("m3", 260)):
+        (ws / folder).mkdir()
+        for i in range(count):
+            (ws / folder / f"f{i:03}.dat").touch()
+    bench = Bench(ws)
+    seen: list[str] = []
+    offset = 1
+    while True:
+        text = bench("glob", pattern="*.dat", offset=offset).text
+        seen += body(text).split("\n")
+        if "more: offset=" not in text:
+            break
+        offset = int(text.rpartition("offset=")[2])
+    assert seen == sorted(str(p.relative_to(ws)) for p in ws.rglob("*.dat"))
+    assert bench("glob", pattern="*.dat", offset=414).is_error
 
 
 def test_a_page_is_bounded_in_characters(ws: Path) -> None:

@@ -51,14 +51,23 @@ def page(items: Sequence[str], offset: int, limit: int, unit: str) -> tuple[list
     Raises:
         ToolInputError: the offset lies after the end.
     """
-    if offset > max(1, len(items)):
-        raise ToolInputError(f"offset={offset} is past the end: there are {len(items)} {unit}.")
+    return window(items[offset - 1 : offset - 1 + limit], offset, len(items), unit)
+
+
+def window(items: Sequence[str], offset: int, total: int, unit: str) -> tuple[list[str], str]:
+    """As `page`, of a list of which only `items`, those from `offset` on, are at hand.
+
+    Raises:
+        ToolInputError: the offset lies after the end.
+    """
+    if offset > max(1, total):
+        raise ToolInputError(f"offset={offset} is past the end: there are {total} {unit}.")
     shown: list[str] = []
     room = PAGE_CHARS
-    for item in items[offset - 1 : offset - 1 + limit]:
+    for item in items:
         line = cut_line(item)
         if shown and len(line) + 1 > room:
             break
         shown.append(line)
         room -= len(line) + 1
-    return shown, note(offset, len(shown), len(items), unit)
+    return shown, note(offset, len(shown), total, unit)
