@@ -63,8 +63,8 @@ class _Open:
     results: list[Mapping[str, Any]] = field(default_factory=list)
 
     def close(self) -> RecordedTurn:
-        named = [c for c in self.response.get("calls") or () if isinstance(c, list) and len(c) >= 2]
-        calls = [self.calls.get(str(c[0]), {"id": str(c[0]), "name": str(c[1])}) for c in named]
+        named = [_named(call) for call in self.response.get("calls") or ()]
+        calls = [self.calls.get(str(call["id"]), call) for call in named]
         return RecordedTurn(
             turn=int(self.response.get("turn", 0)),
             text=str(self.response.get("text") or ""),
@@ -75,6 +75,14 @@ class _Open:
             tools=self.tools,
             results=tuple(_only(r, ("id", "name", "text", "is_error")) for r in self.results),
         )
+
+
+def _named(call: Any) -> dict[str, Any]:
+    """One call of an answer, whether it was recorded as an object or as a pair."""
+    if isinstance(call, list | tuple) and len(call) >= 2:
+        return {"id": str(call[0]), "name": str(call[1])}
+    call = call if isinstance(call, Mapping) else {}
+    return {**call, "id": str(call.get("id", "")), "name": str(call.get("name", ""))}
 
 
 def _only(event: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

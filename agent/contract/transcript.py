@@ -153,30 +153,23 @@ EVENTS: Mapping[str, EventType] = {
         True,
     ),
     "egress.request": EventType(
-        "a request leaves (D7)",
+        "a request leaves (D7); `n` joins it with its answer",
         {"connection": TEXT, "method": TEXT, "path": TEXT},
-        {
-            "id": ANY,
-            "route": OPTIONAL_TEXT,
-            "tier": OPTIONAL_TEXT,
-            "query": ANY,
-            "bytes": WHOLE,
-            "secret": OPTIONAL_TEXT,
-        },
+        {"n": WHOLE, "query": ANY, "authority": TEXT, "rules": LIST, "bytes": WHOLE},
     ),
     "egress.response": EventType(
-        "its answer",
-        {"status": WHOLE},
-        {"id": ANY, "connection": TEXT, "method": TEXT, "path": TEXT, "bytes": WHOLE, "ms": NUMBER},
-    ),
-    "egress.denied": EventType(
-        "a request refused before the secret was read",
-        {"connection": TEXT, "method": TEXT, "path": TEXT, "code": TEXT},
-        {"message": TEXT, "rule": OPTIONAL_TEXT, "reason": TEXT, "status": WHOLE},
+        "its answer; without status where none came",
+        {"status": OPTIONAL_WHOLE},
+        {"n": WHOLE, "bytes": WHOLE, "ms": NUMBER, "error": TEXT},
     ),
     "egress.redirect": EventType("a declared redirect was followed", {"to": TEXT}, {"n": WHOLE}),
     "egress.wait": EventType(
         "a rate limit or fault was waited out", {"seconds": NUMBER}, {"n": WHOLE, "status": WHOLE}
+    ),
+    "egress.denied": EventType(
+        "a request refused before the secret was read",
+        {"connection": TEXT, "method": TEXT, "path": TEXT, "code": TEXT},
+        {"n": WHOLE, "authority": TEXT, "reason": TEXT, "message": TEXT, "rules": LIST},
     ),
     "command": EventType(
         "a command in the sandbox, as `wait` saw it",

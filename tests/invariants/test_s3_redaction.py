@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from agent.broker.redact import Growing, Redactor, Stream
-from agent.broker.report import actions
 from agent.broker.report.facts import Denial, RunReport
 from agent.broker.report.log import Log
 from agent.broker.report.results import Results
@@ -71,7 +70,7 @@ def step_summary(folder: Path, redactor: Redactor, text: str) -> str:
 
 
 def outputs(folder: Path, redactor: Redactor, text: str) -> str:
-    actions.write_outputs(redactor.value(report(text).outputs("/t")), folder / "outputs")
+    Results(folder, redactor).write_outputs(report(text).outputs("/t"))
     return (folder / "outputs").read_text()
 
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -241,6 +242,18 @@ def test_the_published_schema_is_the_one_in_force() -> None:
     assert len(EVENTS) > 20
 
 
+def test_every_event_that_the_code_writes_has_its_type() -> None:
+    """A type that nobody declared would end the operation that wrote it."""
+    written = {
+        name
+        for part in ("broker", "harness")
+        for path in Path("agent", part).rglob("*.py")
+        for name in re.findall(r'\b(?:_?record|_?log|event)\(\s*"([a-z]+\.?[a-z_]*)"[,)]', path.read_text())
+    }
+    assert {"egress.denied", "tool.result", "hook.end", "run.end"} <= written
+    assert written - set(EVENTS) == set()
+
+
 USAGE = {"input_tokens": 100, "cached_tokens": 60, "output_tokens": 10, "cost": 0.25}
 
 
@@ -270,12 +283,15 @@ def test_totals_are_sums_over_the_events() -> None:
     assert totals.cost_usd is None
 
 
+CALLS = [{"id": "a", "name": "grep"}, {"id": "b", "name": "read_file"}]
+
+
 def test_recorded_turns_are_what_a_replay_needs(tmp_path: Path) -> None:
     """Text, calls with their arguments, results in order, tools shown; a call never begun has no arguments."""
     transcript = make(tmp_path)
     transcript.write("agent.rendered", turn=1, tools=["grep", "read_file"])
     transcript.write("model.request", turn=1, messages=2)
-    transcript.write("model.response", turn=1, text="look", calls=[["a", "grep"], ["b", "read_file"]], usage=USAGE)
+    transcript.write("model.response", turn=1, text="look", calls=CALLS, usage=USAGE)
     transcript.write("tool.call", turn=1, id="a", name="grep", arguments={"pattern": "x"}, raw='{"pattern":"x"}')
     transcript.write("tool.result", turn=1, id="a", name="grep", text="none", is_error=False, ms=1)
     transcript.write("agent.rendered", turn=2, tools=["grep"])

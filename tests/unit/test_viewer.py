@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from agent.broker.redact import Redactor
 from agent.broker.transcript import Transcript
 from agent.contract.errors import UserError
-from agent.viewer import render, write_page
+from agent.viewer import main, render, write_page
 from tests.unit.viewer_chromium import CHROMIUM, Browser, browser
 
 PWN = "document.title='pwned'"
@@ -130,6 +130,18 @@ def test_a_cut_off_transcript_is_shown_up_to_its_last_event(tmp_path: Path) -> N
     with pytest.raises(UserError):
         write_page(tmp_path / "none", tmp_path / "u.html")
     assert not (tmp_path / "u.html").exists()
+
+
+def test_the_command_writes_the_page_and_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For a file, for the results folder, and with one sentence where there is nothing."""
+    (tmp_path / "transcript.jsonl").write_text('{"type":"log","message":"a"}\n')
+    assert main([str(tmp_path / "transcript.jsonl"), "-o", str(tmp_path / "p.html")]) == 0
+    assert main([str(tmp_path)]) == 0
+    assert (tmp_path / "p.html").read_text() == (tmp_path / "transcript.html").read_text()
+    assert main([str(tmp_path / "none")]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == f"1 events: {tmp_path}/p.html\n1 events: {tmp_path}/transcript.html\n"
+    assert shown.err == f"airlock: {tmp_path}/none: No such file or directory.\n"
 
 
 # ------------------------------------------------------------------ in a real browser

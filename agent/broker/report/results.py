@@ -13,10 +13,12 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from agent.broker.redact import Redactor
+from agent.broker.report.actions import write_outputs
 from agent.contract.errors import UpstreamError
 
 
@@ -68,6 +70,10 @@ class Results:
     def write_structured(self, value: Any) -> None:
         """Write structured output as JSON."""
         self._write(self.structured, json.dumps(self._redactor.value(value), indent=1).encode() + b"\n")
+
+    def write_outputs(self, values: Mapping[str, Any]) -> None:
+        """Write the action's outputs (see `actions.write_outputs`), redacted: later steps print them."""
+        write_outputs(self._redactor.value(dict(values)), self.outputs)
 
     def _write(self, path: Path, data: bytes) -> None:
         part = path.with_name(path.name + ".part")
