@@ -159,7 +159,8 @@ class Batch:
             self._deny(results, call, "tool_permission", str(job.error))
             halt = StopReason.BLOCKED, str(job.error)
         elif job.error is not None:
-            text = f"{call.name} failed: {type(job.error).__name__}: {job.error}"
+            # The type alone: a message may quote a file's name or a page, and would stand unframed (S1).
+            text = f"{call.name} failed ({type(job.error).__name__})."
             self._note(results, call, text, ms=job.seconds * 1000)
         elif not isinstance(job.value, ToolResult) or not isinstance(job.value.text, str):
             self._note(results, call, f"{call.name} gave back something that is no result.", ms=job.seconds * 1000)

@@ -155,8 +155,9 @@ class LoopTool:
         name: what the model calls it.
         description: for the model.
         schema: JSON Schema of an object, for the model; the loop does not validate against it.
-        run: gets the decoded arguments. Whatever it raises is told to the model, except `BlockedError`,
-            which ends the run, and `AuthError`, which is retried once after recovery.
+        run: gets the decoded arguments. What it raises is told to the model by its type alone, since a
+            message may hold third-party text; words for the model are returned as an error result.
+            `BlockedError` ends the run, `AuthError` is retried once after recovery.
         parallel: may run beside other such calls of the same batch.
     """
 
