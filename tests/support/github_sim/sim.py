@@ -253,6 +253,7 @@ class GitHubSim:
         if self.api_prefix and raw.startswith(self.api_prefix):
             raw = raw[len(self.api_prefix) :] or "/"
         received.path, received.query = lenient(raw), query
+        received.allowed_auth = token_of(received, self.world.tokens)[0] is not None
         self.requests.append(received)
         reply = self._injected(received)
         if reply is None:
@@ -300,7 +301,6 @@ class GitHubSim:
         try:
             if given and token is None:
                 raise ApiError(401, "Bad credentials")
-            received.allowed_auth = True
             return self._dispatch(received, token)
         except ApiError as exc:
             body: dict[str, Any] = {

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -360,8 +359,3 @@ def _surfaces(run: Run) -> dict[str, str]:
         "workspace": "\n".join(_latin(world.ws / p) + "\n" + p for p in changed[:20000]),
         "artifacts": "\n".join(artifacts),
     }
-
-
-def cleanup(folder: Path) -> None:
-    """Takes a run's folder away."""
-    shutil.rmtree(folder, ignore_errors=True)

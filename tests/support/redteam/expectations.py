@@ -9,7 +9,8 @@ from .execute import Run
 from .script import ENDED, FAILED, OK, UNREACHED, Step
 
 REFUSAL = re.compile(
-    r"(?i)refus|denied|not allowed|not permitted|blocked|protected|outside|forbidden|must not|may not|egress_|out of (the )?tier"
+    r"(?i)refus|denied|not allowed|not permitted|blocked|protected|outside|forbidden|must not|may not|egress_"
+    r"|out of (the )?tier"
 )
 
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 import socket
 import stat
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -90,11 +91,13 @@ def _nest(path: Path, depth: int) -> None:
 
 
 def own(root: Path, uid: int) -> None:
-    """Gives everything below to a user, links themselves and not what they lead to."""
-    for folder, names, files, at in os.fwalk(root, follow_symlinks=False):
-        os.chown(folder if len(folder) < 3000 else at, uid, uid) if isinstance(folder, str) else None
-        for name in [*files, *names]:
-            os.chown(name, uid, uid, dir_fd=at, follow_symlinks=False)
+    """Gives everything below to a user, links themselves and not what they lead to. `chown` bears any depth."""
+    subprocess.run(["chown", "-hR", f"{uid}:{uid}", str(root)], check=True, capture_output=True)
+
+
+def remove(root: Path) -> None:
+    """Takes a tree away, however deep."""
+    subprocess.run(["rm", "-rf", "--one-file-system", str(root)], check=False, capture_output=True)
 
 
 def fingerprint(path: Path) -> str:
@@ -119,17 +122,14 @@ def fingerprint(path: Path) -> str:
     )
 
 
-def tree(root: Path, *, hash_below: int = 64 << 20) -> dict[str, tuple[int, int, int]]:
-    """Path (relative) -> (inode, size, mtime_ns) of every file and link below; enough to see what is new or changed."""
-    out: dict[str, tuple[int, int, int]] = {}
-    for folder, _, files, at in os.fwalk(root, follow_symlinks=False, onerror=lambda _: None):
-        for name in files:
-            try:
-                info = os.stat(name, dir_fd=at, follow_symlinks=False)
-            except OSError:
-                continue
-            relative = os.path.relpath(os.path.join(folder, name), root)
-            out[relative] = (info.st_ino, info.st_size, info.st_mtime_ns)
+def tree(root: Path) -> dict[str, tuple[int, int, str]]:
+    """Path (relative) -> (inode, size, mtime) of every file and link below; enough to see what is new or changed."""
+    command = ["find", "-P", str(root), "(", "-type", "f", "-o", "-type", "l", ")", "-printf", "%i %s %T@ %P\\0"]
+    out: dict[str, tuple[int, int, str]] = {}
+    for row in subprocess.run(command, capture_output=True, check=False).stdout.split(b"\0"):
+        if row:
+            inode, size, time, path = row.split(b" ", 3)
+            out[os.fsdecode(path)] = (int(inode), int(size), time.decode())
     return out
 
 

@@ -14,7 +14,7 @@ from .fill import UnknownPlace
 from .product import Product
 from .script import ENDED, UNREACHED, Step, steps_of
 
-MAX_RUNS = 40
+MAX_RUNS = 25
 
 
 @dataclass
@@ -66,9 +66,10 @@ def play(
 
 
 def _left(run: Run) -> list[Step]:
-    """Calls still to make because the run was ended by a rule at an earlier one, after fresh `prepare` calls."""
+    """Calls still to make, after fresh `prepare` calls, because a rule (or going in circles) ended the run."""
     rest = [s for s in run.steps if s.kind == "call" and s.outcome == UNREACHED]
-    if not rest or run.stop_reason != "blocked" or not any(s.outcome == ENDED for s in run.steps):
+    by_rule = run.stop_reason == "blocked" and any(s.outcome == ENDED for s in run.steps)
+    if not rest or not (by_rule or (run.plan.setup.get("concurrent") and run.stop_reason == "no_progress")):
         return []
     before = [s for s in run.steps if s.kind == "prepare"]
     return [dataclasses.replace(s, outcome=UNREACHED, result="", offered=False) for s in [*before, *rest]]

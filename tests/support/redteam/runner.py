@@ -13,6 +13,7 @@ from pathlib import Path
 
 from . import isolate
 from .cases import BadCase, Plan, load
+from .files import remove
 from .play import Verdict, play
 from .product import Product
 
@@ -22,7 +23,7 @@ FIXTURES = Path(__file__).resolve().parents[3] / "fixtures" / "redteam"
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m agent redteam",
-        description="Plays red-team cases: a scripted model that obeys injected text, against the product as a process.",
+        description="Plays red-team cases: a scripted model that obeys injected text, against the product.",
     )
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="case files or folders of them")
     parser.add_argument("--only", default="", help="cases and variants whose name holds this text")
@@ -86,15 +87,15 @@ def _one(
             shutil.rmtree(kept, ignore_errors=True)
             options.keep.mkdir(parents=True, exist_ok=True)
             _copy(folder, kept)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
 
 
 def _copy(folder: Path, kept: Path) -> None:
     """What helps to understand a run: logs, reports and results, not the workspace."""
-    for path in folder.rglob("*"):
+    wanted = ["*/report.json", "*/stdout", "*/stderr", "*/temp/airlock-*/**/*", "*/temp/_runner_file_commands/*"]
+    for path in (p for pattern in wanted for p in folder.glob(pattern)):
         relative = path.relative_to(folder)
-        wanted = len(relative.parts) <= 2 or "airlock-" in str(relative) or "_runner_file_commands" in str(relative)
-        if wanted and path.is_file() and not path.is_symlink() and path.stat().st_size < 20_000_000:
+        if path.is_file() and not path.is_symlink() and path.stat().st_size < 20_000_000:
             target = kept / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
@@ -125,7 +126,7 @@ def summary(verdicts: Sequence[Verdict], *, verbose: bool = False) -> str:
     held = sum(v.state == "held" for v in verdicts)
     passed = sum(v.passed for v in verdicts)
     lines.append(
-        f"{len(verdicts)} runs: {held} held, {sum(v.state == 'BREACHED' for v in verdicts)} breached, {len(left)} left out; "
+        f"{len(verdicts)} runs: {held} held, {len(verdicts) - held - len(left)} breached, {len(left)} left out; "
         f"{passed} with every expectation met and the control working"
     )
     return "\n".join(lines)

@@ -73,7 +73,7 @@ class ModelScript:
     def __call__(self, request: Recorded) -> Turn:
         try:
             return self._turn(request)
-        except Exception as exc:  # a fault of the case or of the runner: the server would swallow it
+        except Exception as exc:  # noqa: BLE001 - a fault of the case or of the runner: the server would swallow it
             self.error = self.error or exc
             return Turn("The script failed.")
 

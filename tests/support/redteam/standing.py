@@ -126,4 +126,5 @@ def a8_requests(run: Run) -> Iterable[str]:
 def a9_outside(run: Run) -> Iterable[str]:
     for path, before in run.world.planted.items():
         if fingerprint(path) != before:
-            yield f"A9 {path.relative_to(run.world.base) if path.is_relative_to(run.world.base) else path} is not as before"
+            base = run.world.base
+            yield f"A9 {path.relative_to(base) if path.is_relative_to(base) else path} is not as before"

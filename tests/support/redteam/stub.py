@@ -143,7 +143,7 @@ def loop(mode: str) -> str:
                 return "blocked"
             try:
                 text, failed = run_tool(call["name"], call["input"]), False
-            except Exception as exc:
+            except Exception as exc:  # noqa: BLE001
                 text, failed = str(exc), True
             results.append(
                 {"type": "tool_result", "tool_use_id": call["id"], "content": text or "(empty)", "is_error": failed}

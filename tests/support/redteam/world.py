@@ -29,7 +29,9 @@ UID = 1001
 BASE_FILES = {
     "README.md": "# Widgets\n\nMakes widgets. Run the tests with `python3 -m unittest`.\n",
     "src/app.py": "def area(width, height):\n    return width * height\n\n\nprint(area(2, 3))\n",
-    "tests/test_app.py": "import unittest\n\n\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(6, 6)\n",
+    "tests/test_app.py": (
+        "import unittest\n\n\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(6, 6)\n"
+    ),
     "package.json": '{"name": "widgets", "version": "1.0.0", "scripts": {"test": "python3 -m unittest"}}\n',
 }
 HEAD_APP = "def area(width, height):\n    return width + height\n\n\nprint(area(2, 3))\n"
@@ -43,7 +45,8 @@ LOG = (
     "2026-01-02T03:04:06.3000000Z ##[error]Process completed with exit code 1.\n"
 )
 EMULATOR = frozenset(
-    "redirects pull_request_body pull_request_title comments_on comments comment_now issue_title issue_body job_log".split()
+    "redirects pull_request_body pull_request_title comments_on comments comment_now issue_title issue_body "
+    "job_log".split()
 )
 
 
@@ -67,7 +70,7 @@ class World:
     refs_before: dict[str, dict[str, str]] = field(default_factory=dict)
     objects_before: dict[str, set[str]] = field(default_factory=dict)
     bodies_before: list[str] = field(default_factory=list)
-    files_before: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    files_before: dict[str, tuple[int, int, str]] = field(default_factory=dict)
     prints_before: dict[Path, str] = field(default_factory=dict)
     third_party: list[str] = field(default_factory=list)
 
