@@ -38,6 +38,7 @@ from agent.harness.ports import BrokerPort
 # "max_tokens: 16384 > 4096, which is the maximum", "supports at most 4096", "must be less than or equal to 4096"
 _OUTPUT_CAP = re.compile(r"(?:> |at most |less than or equal to |<= ?)(\d{3,7})\b")
 MIN_OUTPUT = 256  # a turn that may say less than this is not worth its input
+IDLE_S = 300.0  # seconds; a model that thinks may be silent for minutes, and the run's clock is the real cap
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class _Model:
         self.connection = str(entry.get("connection") or "model")
         self.path = str(entry.get("path") or self.wire.path)
         self.query = options.pop("query", None)
-        self.idle_s = float(options.pop("idle_s", 120.0))
+        self.idle_s = float(options.pop("idle_s", IDLE_S))
         self.settings = Settings(
             model=entry["model"],
             max_output=entry.get("max_output") or 16_384,
