@@ -157,7 +157,7 @@ def main() -> None:
     print(
         f"{'case':22}"
         + "".join(f"{f'turn {point} ms':>14}" for point in POINTS)
-        + f"{'growth 200/10':>16}{'x floor':>10}"
+        + f"{'growth 200/10':>16}{'x floor':>10}{'CPU ms/turn':>13}{'x floor':>10}"
     )
     for label, text in (("small results", "ok"), ("10 KB results", "x" * 10_000)):
         kinds: dict[str, Callable[[], list[float]]] = {
