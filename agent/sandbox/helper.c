@@ -14,7 +14,8 @@
  *   - a Landlock domain of their own, below the helper's: they can signal nothing outside it
  *   - a seccomp filter, built and tested on the Python side, put over helper and commands alike
  *   - level `root`: own mount, pid, network and ipc namespaces with a root folder that holds the plan's
- *     mounts alone; level `net`: an own network; level `bare`: neither
+ *     mounts alone; level `net`: an own network; level `bare`: neither; level `init`: what a container engine
+ *     gave already, with the first process of this program as PID 1
  * What keeps the helper beyond a command's reach: non-dumpable, its channel close-on-exec, exit status
  * from wait alone, and output in length-prefixed fields, so that nothing printed can look like a frame.
  * After each command every process it left is killed. When the channel closes, all end.
@@ -56,7 +57,7 @@
 #include <unistd.h>
 
 enum { FRAME_CAP = 8 << 20, LIST_CAP = 1024, TICK_MS = 100, MAX_OUTPUT = 16 << 20 };
-enum { LEVEL_BARE, LEVEL_NET, LEVEL_ROOT };
+enum { LEVEL_BARE, LEVEL_NET, LEVEL_INIT, LEVEL_ROOT }; /* the last two have a pid namespace for themselves */
 enum { KILLED_NOT, KILLED_MEMORY, KILLED_PIDS, KILLED_DISK };
 
 struct triple { const char *a, *b, *c; };
@@ -322,14 +323,14 @@ static int set_capabilities(uint32_t mask) {
 
 static int set_up(void) {
     int root = geteuid() == 0;
-    if (level != LEVEL_BARE && !root && map_user()) return -1;
+    if ((level == LEVEL_ROOT || level == LEVEL_NET) && !root && map_user()) return -1;
     if (own_network && loopback_up()) return -1;
     if (level == LEVEL_ROOT && new_root()) return -1;
     for (int i = 0; i < 2; i++) /* opened now: later the uid that owns nothing may not get there */
         if ((disks[i] = open(i ? plan.tmp : plan.root, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
             return fail("open the writable folders");
     if ((devnull = open("/dev/null", O_RDWR | O_CLOEXEC)) < 0) return fail("open /dev/null");
-    if (make_ruleset()) return -1;
+    if (make_ruleset() && level != LEVEL_INIT) return -1; /* in a container it is depth: an engine may refuse it */
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     for (int cap = 0; cap < 64; cap++)
         if (!(root && (cap == CAP_SETUID || cap == CAP_SETGID || cap == CAP_KILL))) prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
@@ -396,7 +397,7 @@ static unsigned sweep(void) {
     if (pid < 0) return 0;                                /* no child at all, so no descendant */
     int64_t give_up = now_us() + 5000000;
     for (;;) {
-        if (level == LEVEL_ROOT) kill(-1, SIGKILL); /* everything in this pid namespace but us, atomically */
+        if (level >= LEVEL_INIT) kill(-1, SIGKILL); /* everything in this pid namespace but us, atomically */
         else {
             /* Stopping first: a bomb at its process limit gets no free slot to fork into. */
             struct tally stop = {0, 0, SIGSTOP};
@@ -593,7 +594,7 @@ static const char *confine(const char *folder, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid() != parent) return errno = ESRCH, "parent";
     if (chdir(plan.root) || chdir(folder)) return "enter folder";
-    if (syscall(446, ruleset, 0)) return "Landlock";
+    if (ruleset >= 0 && syscall(446, ruleset, 0)) return "Landlock";
     return NULL;
 }
 
@@ -753,11 +754,13 @@ static void serve(void) {
 /* A level's name is its form and its network: `root-none`, `net-none`, `bare-none`, `root-open`, `bare-open`. */
 static pid_t start_level(const char *name) {
     unsigned long flags = SIGCHLD;
-    level = !strncmp(name, "root", 4) ? LEVEL_ROOT : !strncmp(name, "net", 3) ? LEVEL_NET : LEVEL_BARE;
-    own_network = level != LEVEL_BARE && strstr(name, "-none");
+    level = !strncmp(name, "root", 4) ? LEVEL_ROOT : !strncmp(name, "net", 3) ? LEVEL_NET
+        : !strncmp(name, "init", 4) ? LEVEL_INIT : LEVEL_BARE;
+    int makes = level == LEVEL_ROOT || level == LEVEL_NET;
+    own_network = makes && strstr(name, "-none");
     if (level == LEVEL_ROOT) flags |= CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC;
     if (own_network) flags |= CLONE_NEWNET;
-    if (level != LEVEL_BARE && geteuid() != 0) flags |= CLONE_NEWUSER;
+    if (makes && geteuid() != 0) flags |= CLONE_NEWUSER;
     return (pid_t)syscall(SYS_clone, flags, 0, 0, 0, 0); /* like fork, into the new namespaces */
 }
 
@@ -803,7 +806,7 @@ int main(void) {
             close(0), close(1);
             int status;
             while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-            level = LEVEL_BARE;
+            if (level != LEVEL_INIT) level = LEVEL_BARE; /* namespaces end with their first process */
             sweep();
             return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
         }

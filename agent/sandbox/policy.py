@@ -11,6 +11,7 @@ alone). The suffix `-none` or `-open` says whether the command may reach a netwo
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from agent.contract.sandbox import SandboxSpec
@@ -43,6 +44,7 @@ LEVEL_WORDS = {
     "root": "own root folder, process, network and ipc namespaces",
     "net": "own network namespace",
     "bare": "Landlock and seccomp alone",
+    "init": "a container",
 }
 
 
@@ -175,6 +177,28 @@ def plan_for(spec: SandboxSpec, machine: Machine, folders: Folders) -> Plan:
         reserve=DISK_RESERVE,
         growth=GROWTH_FILES * largest,
         dropped_env=tuple(dropped.items()),
+    )
+
+
+def container_plan_for(spec: SandboxSpec, machine: Machine, folders: Folders) -> Plan:
+    """The plan for a helper that an engine started as PID 1: the engine made the namespaces, limits and mounts.
+
+    The image's own files may all be read and run; `machine.bash` says what the image has. Limits that count
+    across the host's processes of this uid are left to the engine.
+    """
+    plan = plan_for(spec, machine, folders)
+    name = "init-open" if spec.network else "init-none"
+    own = (Family.UNIX, Family.INET, Family.INET6, Family.NETLINK_ROUTE)  # no path leads to a socket of the host
+    program = seccomp.build(families=own, shared_ipc=True, processor=machine.processor)
+    writable = (spec.root, folders.home, folders.tmp)
+    rules = landlock.rules_for(execute=("/", *writable), write=(*writable, "/dev/shm"))  # noqa: S108
+    return dataclasses.replace(
+        plan,
+        levels=(Level(name, program),),
+        mounts=(),
+        rules=rules + tuple(FileRule(path, landlock.DEVICE) for path in (*DEVICES, "/dev/pts")),
+        root_rules=(),
+        limits=tuple(limit for limit in plan.limits if limit[0] not in (RLIMIT_NPROC, RLIMIT_DATA)),
     )
 
 

@@ -97,7 +97,7 @@ class ProcessBackend:
             raise UpstreamError("start sandbox", f"{self._helper[0]}: {exc.strerror}") from exc
         finally:
             theirs.close()
-        session = Session(process, ours, folder)
+        session = Session(process, ours, lambda: remove_tree(folder))
         try:
             session.begin(encode_plan(plan))
         except UpstreamError:

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import threading
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from agent.contract.errors import ToolInputError, UpstreamError
 from agent.contract.sandbox import ExecRequest, ExecResult
@@ -16,6 +17,31 @@ from agent.sandbox import protocol
 
 _GRACE_S = 20.0  # beyond a command's own time: killing and reaping a bomb takes the helper a while
 _COMMAND_CAP = 120_000  # one argument of exec is limited to 131,071 bytes
+
+
+class Process(Protocol):
+    """The helper's process, or the container it is the first process of."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def kill(self) -> None: ...
+
+
+class Stream(Protocol):
+    """The channel to the helper: a socket, or an engine's attached streams."""
+
+    def settimeout(self, value: float | None, /) -> None: ...
+
+    def sendall(self, data: bytes, /) -> None: ...
+
+    def recv(self, size: int, /) -> bytes: ...
+
+    def shutdown(self, how: int, /) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Session:
@@ -26,10 +52,11 @@ class Session:
         notes: for each stronger form that could not be made, its name and the kernel's words.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], sock: socket.socket, folder: str) -> None:
+    def __init__(self, process: Process, sock: Stream, clean: Callable[[], None]) -> None:
+        """Take over a started helper; `clean` removes what was made for it, after its end."""
         self._process = process
         self._sock = sock
-        self._folder = folder
+        self._clean: Callable[[], None] | None = clean
         self._lock = threading.Lock()
         self.level = ""
         self.notes: tuple[tuple[str, str], ...] = ()
@@ -107,7 +134,7 @@ class Session:
         return bytes(parts)
 
     def close(self) -> None:
-        """End the sandbox with all its processes and remove its HOME and TMPDIR. Safe to call twice."""
+        """End the sandbox with all its processes and remove what was made for it. Safe to call twice."""
         try:
             self._sock.shutdown(socket.SHUT_RDWR)  # also ends a command that another thread waits for
         except OSError:
@@ -118,8 +145,9 @@ class Session:
             self._process.kill()
             self._process.wait()
         self._sock.close()
-        if os.path.isdir(self._folder):
-            remove_tree(self._folder)
+        clean, self._clean = self._clean, None
+        if clean is not None:
+            clean()
 
 
 def remove_tree(folder: str) -> None:

@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.contract.sandbox import ExecRequest, ExecResult, Purpose, SandboxSpec
+from agent.contract.sandbox import ExecRequest, ExecResult, ProbeReport, Purpose, SandboxSpec
 from agent.kernel import landlock, seccomp
 from agent.kernel.landlock import DEVICE, READ, READ_DIR, RUN, WRITE, FileRule
 from agent.kernel.seccomp import Family
 from agent.sandbox import protocol
-from agent.sandbox.policy import Folders, Level, Machine, Mount, Plan, families, plan_for
+from agent.sandbox.choice import choose
+from agent.sandbox.policy import Folders, Level, Machine, Mount, Plan, container_plan_for, families, plan_for
+from agent.sandbox.probe import ProbeTargets
+from agent.sandbox.session import Session
 
 MACHINE = Machine(
     processor="x86_64",
@@ -178,6 +181,73 @@ def test_no_rule_writes_or_runs_devices_or_all() -> None:
     assert writable == {"/home/runner/w", "/tmp/a/home", "/tmp/a/tmp"}
     assert not [r for r in (*plan.rules, *plan.root_rules) if r.rights & (landlock.MAKE_CHAR | landlock.MAKE_BLOCK)]
     assert not [r for r in plan.rules if r.path == "/"]
+
+
+def test_plan_of_a_container() -> None:
+    """The engine made the mounts and namespaces: one level, the image readable, writes as ever."""
+    folders = Folders("/airlock-home", "/tmp", "/airlock", "/etc/passwd")
+    plan = container_plan_for(SPEC, dataclasses.replace(MACHINE, system=(), user_tasks=0), folders)
+    program = seccomp.build(families=(Family.UNIX, *IP), shared_ipc=True, processor="x86_64")
+    devices = ("null", "zero", "full", "random", "urandom", "tty", "pts")
+
+    assert plan == dataclasses.replace(
+        EXPECTED,
+        stage="/airlock",
+        tmp="/tmp",
+        levels=(Level("init-none", program),),
+        mounts=(),
+        rules=(
+            FileRule("/home/runner/w", WRITE | RUN),
+            FileRule("/airlock-home", WRITE | RUN),
+            FileRule("/tmp", WRITE | RUN),
+            FileRule("/dev/shm", WRITE),
+            FileRule("/", RUN),
+            *(FileRule(f"/dev/{d}", DEVICE) for d in devices),
+        ),
+        root_rules=(),
+        env=tuple(
+            (k, {"HOME": "/airlock-home", "TMPDIR": "/tmp"}.get(k, v.replace("/tmp/a/home", "/airlock-home")))
+            for k, v in EXPECTED.env
+        ),
+        limits=((4, 0), (1, 10 << 20), (7, 65_536)),
+    )
+
+
+class Candidate:
+    """A backend whose probe's verdict is given."""
+
+    def __init__(self, name: str, *, holds: bool) -> None:
+        self.name = name
+        self._holds = holds
+        self.probed = 0
+
+    def start(self, spec: SandboxSpec) -> Session:
+        raise AssertionError("choosing starts nothing but probes")
+
+    def probe(self, spec: SandboxSpec, targets: ProbeTargets) -> ProbeReport:
+        self.probed += 1
+        return ProbeReport(self.name, ok=self._holds, loopback=True)
+
+
+@pytest.mark.parametrize(
+    ("holds", "chosen", "probed"),
+    [((True, True), "container", [1, 0]), ((False, True), "process", [1, 1]), ((False, False), None, [1, 1])],
+)
+def test_the_strongest_backend_that_passes_its_probe(
+    holds: tuple[bool, bool], chosen: str | None, probed: list[int]
+) -> None:
+    """First that holds; none when none does; every probe that was made is reported."""
+    candidates = [Candidate(n, holds=h) for n, h in zip(("container", "process"), holds, strict=True)]
+    backend, reports = choose(candidates, SPEC, ProbeTargets())
+
+    assert (backend.name if backend else None) == chosen
+    assert [c.probed for c in candidates] == probed
+    assert [r.ok for r in reports] == list(holds[: sum(probed)])
+
+
+def test_a_named_backend_is_not_replaced() -> None:
+    """Where the user asked for containers, a process backend is never taken silently."""
+    assert choose([Candidate("container", holds=False)], SPEC, ProbeTargets())[0] is None
 
 
 # ---- wire format ----

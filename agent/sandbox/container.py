@@ -1,0 +1,276 @@
+"""The container backend: a sibling container whose PID 1 is the helper, spoken to over its attached streams.
+
+Only launch can use it, since only launch is given the engine's socket. The helper is put into whatever
+image the user names, so that commands run in it without a shell of theirs in between. What the container is
+allowed is one value (`container_options`), compared whole by a test.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import tarfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agent.contract.errors import AirlockError, UpstreamError
+from agent.contract.sandbox import ProbeItem, ProbeReport, SandboxSpec
+from agent.kernel.landlock import landlock_abi
+from agent.kernel.prctl import machine
+from agent.sandbox.build import helper_command
+from agent.sandbox.facts import owner_of
+from agent.sandbox.policy import Folders, Machine, container_plan_for
+from agent.sandbox.probe import ProbeTargets, probe
+from agent.sandbox.protocol import encode_plan
+from agent.sandbox.session import Session
+
+SOCKET = "/var/run/docker.sock"
+LABEL = "airlock.run"
+HELPER_FOLDER = "/airlock"
+FOLDERS = Folders("/airlock-home", "/tmp", "/airlock", "/etc/passwd")  # noqa: S108 - the container's own
+_TMPFS_MB = 1024
+_SPARE_PROCESSES = 8  # helper, its parent, and what the engine itself runs
+
+
+def container_options(spec: SandboxSpec, *, image: str, uid: int, gid: int, run: str) -> dict[str, Any]:
+    """The engine's request for one sandbox: configuration, and under `HostConfig` what it may do. Pure.
+
+    Args:
+        spec: the sandbox.
+        image: any Linux image with a shell.
+        uid, gid: whom commands run as; they own the tmpfs folders.
+        run: value of the label by which a later step finds and removes what was left behind.
+    """
+    own = f"exec,mode=0700,uid={uid},gid={gid},size={_TMPFS_MB}m"
+    memory = spec.memory_mb << 20
+    return {
+        "Image": image,
+        "Entrypoint": [f"{HELPER_FOLDER}/helper"],
+        "Cmd": [],
+        "User": "0:0",
+        "Env": [],
+        "WorkingDir": "/",
+        "Hostname": "sandbox",
+        "Labels": {LABEL: run},
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": False,
+        "OpenStdin": True,
+        "StdinOnce": True,
+        "Tty": False,
+        "Volumes": {HELPER_FOLDER: {}},
+        "HostConfig": {
+            "NetworkMode": "bridge" if spec.network else "none",
+            "Binds": [f"{spec.root}:{spec.root}:rw", *(f"{path}:{path}:ro" for path in spec.readable)],
+            "ReadonlyRootfs": True,
+            "Tmpfs": {FOLDERS.tmp: own, FOLDERS.home: own},
+            "CapDrop": ["ALL"],
+            "CapAdd": ["SETUID", "SETGID", "KILL"],
+            "SecurityOpt": ["no-new-privileges"],
+            "PidsLimit": spec.pids + _SPARE_PROCESSES,
+            "Memory": memory,
+            "MemorySwap": memory,
+            "ShmSize": memory // 4,
+            "IpcMode": "private",
+            "Sysctls": {} if spec.network else {"net.ipv6.conf.all.disable_ipv6": "0"},  # ::1 beside 127.0.0.1
+            "ExtraHosts": ["sandbox:127.0.0.1"],
+            "LogConfig": {"Type": "none", "Config": {}},
+            "RestartPolicy": {"Name": "no"},
+            "AutoRemove": False,
+        },
+    }
+
+
+class _Attached:
+    """The attached streams of a container: input raw, output in the engine's frames of kind and length."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._left = 0
+
+    def settimeout(self, value: float | None) -> None:
+        self._sock.settimeout(value)
+
+    def sendall(self, data: bytes) -> None:
+        self._sock.sendall(data)
+
+    def recv(self, size: int) -> bytes:
+        while self._left == 0:
+            header = b""
+            while len(header) < 8:
+                part = self._sock.recv(8 - len(header))
+                if not part:
+                    return b""
+                header += part
+            self._left = int.from_bytes(header[4:], "big")
+            if header[0] != 1:  # only standard output is the helper's channel
+                raise ConnectionResetError("its engine sent another stream")
+        data = self._sock.recv(min(size, self._left))
+        self._left -= len(data)
+        return data
+
+    def shutdown(self, how: int) -> None:
+        self._sock.shutdown(how)
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+class _Container:
+    """A container as the process that a session waits for."""
+
+    pid = 0
+
+    def __init__(self, client: Any, number: str) -> None:
+        self._client = client
+        self.number = number
+
+    def wait(self, timeout: float | None = None) -> int:
+        from docker.errors import APIError
+
+        with suppress(APIError, OSError):  # the forced removal that follows answers any trouble
+            return int(self._client.wait(self.number, timeout=timeout)["StatusCode"])
+        return 1
+
+    def kill(self) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        from docker.errors import APIError
+
+        with suppress(APIError):  # gone already
+            self._client.remove_container(self.number, v=True, force=True)
+
+
+class ContainerBackend:
+    """Starts sandboxes as sibling containers.
+
+    Attributes:
+        name: `container`.
+    """
+
+    name = "container"
+
+    def __init__(
+        self,
+        *,
+        image: str,
+        run: str,
+        socket_path: str = SOCKET,
+        helper: Path | None = None,
+        uid: int | None = None,
+        gid: int | None = None,
+    ) -> None:
+        """Prepare; the engine is asked at the first start.
+
+        Args:
+            image: image of the sandbox.
+            run: label value of this run's containers.
+            socket_path: the engine's socket.
+            helper: a static helper; by default the installed or a compiled one.
+            uid, gid: whom commands run as; by default the owner of the sandbox's root.
+        """
+        self._image = image
+        self._run = run
+        self._socket = socket_path
+        self._path = helper
+        self._owner = (uid, gid) if uid is not None and gid is not None else None
+        self._client: Any = None
+
+    def start(self, spec: SandboxSpec) -> Session:
+        """Start one sandbox.
+
+        Raises:
+            Refusal: it would run as root.
+            UpstreamError: no engine, no image, no compiled helper, or the container could not start.
+        """
+        import docker.errors
+
+        uid, gid = self._owner or owner_of(spec.root)
+        container: _Container | None = None
+        try:
+            client = self._engine()
+            self._have_image(client)
+            options = container_options(spec, image=self._image, uid=uid, gid=gid, run=self._run)
+            container = _Container(client, client.create_container_from_config(options)["Id"])
+            client.put_archive(container.number, HELPER_FOLDER, self._archive())
+            attached = client.attach_socket(
+                container.number, params={"stdin": 1, "stdout": 1, "stream": 1, "stderr": 0, "logs": 0}
+            )
+            client.start(container.number)
+        except (docker.errors.DockerException, OSError) as exc:
+            if container is not None:
+                container.remove()
+            raise UpstreamError("start sandbox container", str(exc)) from exc
+        facts = Machine(
+            machine(), max(landlock_abi(), 1), uid, gid, "airlock", 0, (), bash=self._bash(client, container)
+        )
+        session = Session(container, _Attached(getattr(attached, "_sock", attached)), container.remove)
+        try:
+            session.begin(encode_plan(container_plan_for(spec, facts, FOLDERS)))
+        except UpstreamError:
+            session.close()
+            raise
+        return session
+
+    def probe(self, spec: SandboxSpec, targets: ProbeTargets) -> ProbeReport:
+        """As `ProcessBackend.probe`."""
+        try:
+            session = self.start(spec)
+        except AirlockError as exc:
+            item = ProbeItem("start a sandbox", held=False, detail=str(exc))
+            return ProbeReport(self.name, ok=False, loopback=False, items=(item,))
+        try:
+            return probe(session, spec.root, targets, backend=self.name)
+        finally:
+            session.close()
+
+    def remove_leftovers(self) -> int:
+        """Remove every container of this run, whatever became of the session; returns how many there were."""
+        client = self._engine()
+        left = client.containers(all=True, filters={"label": f"{LABEL}={self._run}"})
+        for entry in left:
+            _Container(client, entry["Id"]).remove()
+        return len(left)
+
+    def _engine(self) -> Any:
+        if self._client is None:
+            import docker  # 0.1 s and 28 MB: in launch alone, and only where it is used
+
+            self._client = docker.APIClient(base_url=f"unix://{self._socket}", version="auto", timeout=60)
+        return self._client
+
+    def _have_image(self, client: Any) -> None:
+        import docker.errors
+
+        try:
+            client.inspect_image(self._image)
+        except docker.errors.ImageNotFound:
+            client.pull(self._image)
+
+    def _archive(self) -> bytes:
+        if self._path is None:
+            command = helper_command()
+            if len(command) > 1:
+                raise UpstreamError("start sandbox container", "no compiled helper, and no compiler to build one")
+            self._path = Path(command[0])
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            entry = tarfile.TarInfo("helper")
+            entry.size, entry.mode = os.path.getsize(self._path), 0o755
+            with self._path.open("rb") as file:
+                archive.addfile(entry, file)
+        return packed.getvalue()
+
+    @staticmethod
+    def _bash(client: Any, container: _Container) -> bool:
+        import docker.errors
+
+        try:
+            stream, _about = client.get_archive(container.number, "/bin/bash")
+        except docker.errors.APIError:
+            return False
+        stream.close()
+        return True
