@@ -445,16 +445,27 @@ def test_no_answer_in_time_is_an_error(world: World) -> None:
 
 def test_a_trickle_does_not_outlive_the_run(worlds: Callable[..., World]) -> None:
     """Each byte in time and the whole never: the run's clock ends it."""
-    left = [100.0, 100.0, 100.0, 100.0, 0.0]
-    world = worlds(remaining_s=lambda: left.pop(0) if len(left) > 1 else left[0])
-    turn = threading.Semaphore(0)
+    world = worlds(remaining_s=lambda: 2.5)
+
+    def tick() -> None:
+        world.clock.time += 1.0
+
     pieces: list[bytes | Callable[[], None]] = [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"]
     for _ in range(20):
-        pieces += [b"1\r\nx\r\n", lambda: bool(turn.acquire(timeout=0.05)) or None]  # type: ignore[func-returns-value]
+        pieces += [tick, b"1\r\nx\r\n"]
     world.hub.answer = lambda seen: pieces
 
     with pytest.raises(UpstreamError, match="time is over"):
         world.ask("POST", "/v1/messages", {"a": 1}, connection="model")
+
+
+def test_the_report_is_still_posted_when_the_runs_time_is_over(worlds: Callable[..., World]) -> None:
+    """B8: a run that was stopped by its clock says so; nobody else gets more time."""
+    world = worlds(remaining_s=lambda: -1.0)
+
+    with pytest.raises(UpstreamError, match="time is over"):
+        world.ask("GET", f"{ROOT}/pulls/7")
+    assert world.ask("POST", f"{ROOT}/issues/7/comments", {"body": "x"}, PUBLISHER).status == 200
 
 
 def test_a_streamed_answer_arrives_piece_by_piece(world: World) -> None:
@@ -591,6 +602,6 @@ def test_a_sending_in_a_traceback_shows_no_header(world: World) -> None:
     request = EgressRequest("github", "GET", f"{ROOT}/pulls/7")
     wire = Policy([github_connection(world.run)]).check(request, HARNESS).wire
     assert wire is not None
-    sending = Sending(1, "github", HARNESS, replace(wire, body=b""), {"authorization": TOKEN}, None)
+    sending = Sending(1, "github", HARNESS, replace(wire, body=b""), {"authorization": TOKEN}, None, 600.0)
 
     assert repr(sending) == "Sending(1, 'github', 'GET')"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode, urlsplit
@@ -54,6 +54,7 @@ class Sending:
         number: for the record.
         headers: complete, the secret among them; so it has no representation.
         timeout_s: the caller's own patience, or None.
+        left_s: seconds of the run's clock that it may take, waits among them.
     """
 
     number: int
@@ -62,6 +63,7 @@ class Sending:
     wire: WireRequest
     headers: Mapping[str, str]
     timeout_s: float | None
+    left_s: float
 
     def __repr__(self) -> str:
         return f"Sending({self.number}, {self.connection!r}, {self.wire.method!r})"
@@ -76,14 +78,12 @@ class Attempts:
         transport: Transport,
         *,
         record: Record,
-        remaining_s: Callable[[], float],
         clock: Clock,
         write_pause_s: float = WRITE_PAUSE_S,
     ) -> None:
         self._policy = policy
         self._transport = transport
         self._record = record
-        self._remaining_s = remaining_s
         self._clock = clock
         self._write_pause_s = write_pause_s
         self._write_lock = threading.Lock()
@@ -105,7 +105,7 @@ class Attempts:
             if isinstance(answer, Blocked):
                 return answer
             wait, answer = self._wait(sending.wire.method, answer, attempt)
-            patience = min(self._remaining_s() - MARGIN_S, (sending.timeout_s or float("inf")) - waited)
+            patience = min(sending.left_s - MARGIN_S, sending.timeout_s or float("inf")) - waited
             if wait is None or wait > patience or attempt == ATTEMPTS - 1:
                 break
             answer.close()
@@ -128,7 +128,7 @@ class Attempts:
         wire, connection = sending.wire, self._policy.connection(sending.connection)
         url, headers, hops = address(wire), sending.headers, 0
         while True:
-            timeout = min(wire.timeout_s, sending.timeout_s or wire.timeout_s, max(1.0, self._remaining_s()))
+            timeout = min(wire.timeout_s, sending.timeout_s or wire.timeout_s, max(1.0, sending.left_s))
             answer = self._transport.send(wire.method, url, headers, wire.body, timeout)
             location = answer.headers.get("location")
             if answer.status not in STATUSES or location is None:

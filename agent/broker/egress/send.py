@@ -27,6 +27,7 @@ from agent.broker.redact.redactor import Redactor
 from agent.broker.secrets import SecretStore, SecretUnavailable
 from agent.contract.errors import UpstreamError
 
+REPORT_GRACE_S = 30.0  # a run whose time is over still says what it did (B8)
 SHOWN = 500  # characters of a hostile text that a record keeps
 
 
@@ -62,7 +63,6 @@ class Egress:
             policy,
             transport,
             record=record,
-            remaining_s=remaining_s,
             clock=self._clock,
             write_pause_s=write_pause_s,
         )
@@ -119,8 +119,11 @@ class Egress:
             bytes=len(wire.body),
         )
         started = self._clock.monotonic()
+        end = started + self._left_s(authority)
         try:
-            answer = self._attempts.answer(Sending(number, request.connection, authority, wire, headers, timeout_s))
+            answer = self._attempts.answer(
+                Sending(number, request.connection, authority, wire, headers, timeout_s, self._left_s(authority))
+            )
         except UpstreamError as exc:
             self._record("egress.response", n=number, status=None, error=str(exc), ms=self._since(started))
             raise
@@ -129,7 +132,7 @@ class Egress:
             rule = RuleMatch("redirect", False, answer.reason)
             return self._denied(number, request, authority, Verdict("egress_redirect_blocked", reason, (rule,)))
         self._record("egress.response", n=number, status=answer.status, ms=self._since(started))
-        chunks = self._in_time(capped(answer.chunks(), wire.response_cap))
+        chunks = self._until(end, capped(answer.chunks(), wire.response_cap))
         return EgressStream(answer.status, passed_on(answer.headers), chunks, close=answer.close)
 
     def _with_secret(self, wire: WireRequest) -> dict[str, str]:
@@ -163,10 +166,15 @@ class Egress:
         name = request.connection
         return authority.name == "harness" and name != "model" and not name.startswith("model-")
 
-    def _in_time(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    def _left_s(self, authority: Authority) -> float:
+        """Seconds that this request may take in all."""
+        left = self._remaining_s()
+        return max(left, REPORT_GRACE_S) if authority.name == "publisher" else left
+
+    def _until(self, end: float, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """A server that sends a byte a minute does not outlive the run's clock."""
         for chunk in chunks:
-            if self._remaining_s() <= 0:
+            if self._clock.monotonic() >= end:
                 raise UpstreamError("read", "the run's time is over")
             yield chunk
 
