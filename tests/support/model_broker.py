@@ -60,7 +60,9 @@ class LoopbackBroker:
         self._open[connection] = link  # free for the next request only now
         yield Frame({"ok": True})
 
-    def _send(self, connection: str, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[Any, Any]:
+    def _send(
+        self, connection: str, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> tuple[Any, Any]:
         """Over the kept connection; anew, once, when the server has closed that."""
         for fresh in (False, True):
             link = None if fresh else self._open.pop(connection, None)

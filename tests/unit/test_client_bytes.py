@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.harness.clients.compaction import Compactor
@@ -97,6 +97,7 @@ def stream(events: list[tuple[str, Any]]) -> bytes:
     return b"".join(f"event: {name}\r\ndata: {json.dumps(data)}\r\n\r\n".encode() for name, data in events)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="aé😀\n", min_size=1, max_size=30), st.lists(st.integers(1, 40), max_size=12))
 def test_stream_in_any_pieces_is_the_same(text: str, cuts: list[int]) -> None:
     """Events are the same whatever bytes the stream is cut at, inside a character or a line end too."""
@@ -122,6 +123,7 @@ def test_event_without_end_is_refused() -> None:
         parser.feed(b"x")
 
 
+@settings(deadline=None)
 @given(st.sampled_from(sorted(WIRES)), st.lists(st.tuples(st.text(max_size=6), junk), max_size=6), junk)
 def test_junk_from_a_provider_is_a_fault_or_a_reply(name: str, events: list[tuple[str, Any]], whole: Any) -> None:
     """Whatever JSON a provider sends, decoding gives a reply or a ProviderError, and nothing else."""
@@ -143,6 +145,7 @@ def test_junk_from_a_provider_is_a_fault_or_a_reply(name: str, events: list[tupl
         assert isinstance(reply, LlmReply)
 
 
+@settings(deadline=None)
 @given(junk.map(json.dumps) | st.text(max_size=40))
 def test_arguments_are_an_object_or_a_problem(raw: str) -> None:
     """Arguments decode to an object without a problem, or to none with one."""
@@ -151,6 +154,7 @@ def test_arguments_are_an_object_or_a_problem(raw: str) -> None:
     assert (isinstance(value, dict), value is None) == (problem == "", problem != "")
 
 
+@settings(deadline=None)
 @given(st.integers(100, 599), st.binary(max_size=60) | junk.map(lambda value: json.dumps({"error": value}).encode()))
 def test_any_error_body_is_a_fault(status: int, body: bytes) -> None:
     """Any status and body is a fault with one line of text; server errors can be retried, 2xx bodies aside."""
@@ -271,6 +275,7 @@ def test_no_compaction_without_need() -> None:
     assert Compactor(40_000).optimize(messages, 20_000, overflow=False) is messages
 
 
+@settings(deadline=None)
 @given(st.integers(0, 30), st.integers(0, 3_000), st.integers(100, 50_000), st.booleans())
 def test_compaction_keeps_pairs_whole(turns: int, size: int, window: int, overflow: bool) -> None:
     """Whatever is left out, every call keeps its result, the task stays, and nothing grows much."""

@@ -62,7 +62,8 @@ def test_fault(wire: str, kind: str, table: dict[str, dict[str, str]]) -> None:
     """The run ends as it should, with as many requests, and what was done before the fault is kept."""
     turns, wanted, requests = FAULTS[kind]
     with ModelServer([WORK, *turns, Turn("done")]) as server:
-        ran = run(server, wire, retry=Retry(attempts=4), entry_fields={"options": {"idle_s": 0.3}})
+        idle_s = 1.0 if "silence" in kind else 60.0
+        ran = run(server, wire, retry=Retry(attempts=4), entry_fields={"options": {"idle_s": idle_s}})
 
     table.setdefault(kind, {})[wire] = f"{ran.result.stop_reason} / {len(ran.requests)}"
     assert (ran.result.stop_reason, len(ran.requests)) == (wanted, requests)
