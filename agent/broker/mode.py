@@ -19,6 +19,9 @@ from agent.contract.modes import MODES, Mode, get_mode
 WORDS = ("review", "fix-ci", "plan", "implement")
 
 _PULL_ACTIONS = frozenset({"opened", "reopened", "synchronize", "ready_for_review", "review_requested"})
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_INK = re.compile(r"[^\r\n]")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
@@ -97,10 +100,15 @@ def wished_mode(mode: str, trigger: Trigger, settings: ModeSettings) -> Wish | S
 
 
 def find_call(text: str, word: str) -> Call | None:
-    """The first line of the text that begins with the trigger word, outside quotes and code blocks."""
+    """The first line of the text that begins with the trigger word, outside quotes and code blocks.
+
+    A line ends where Markdown ends it and nowhere else: a quoted text may hold U+2028 or a form feed, after
+    which Python would see a line without its quote mark. What stands in an HTML comment nobody sees, so it
+    neither starts a run nor is part of what was asked.
+    """
     fence = ""
-    lines = text.splitlines(keepends=True)
-    for index, line in enumerate(lines):
+    visible = _LINE_END.split(_COMMENT.sub(lambda found: _INK.sub(" ", found[0]), text))
+    for index, line in enumerate(visible):
         mark = _FENCE.match(line)
         if mark and (not fence or (mark[1].startswith(fence) and not line[mark.end() :].strip())):
             fence = "" if fence else mark[1]
@@ -112,7 +120,7 @@ def find_call(text: str, word: str) -> Call | None:
         if after and not after[0].isspace():
             continue  # `/airlocks` or `/airlock-bot` is another word
         first = after.split(None, 1)
-        rest = (first[1] if len(first) > 1 else "") + "".join(lines[index + 1 :])
+        rest = "\n".join([first[1] if len(first) > 1 else "", *visible[index + 1 :]])
         return Call(first[0] if first else "", rest.strip())
     return None
 
