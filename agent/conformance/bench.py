@@ -67,6 +67,20 @@ def broken(name: str, raw: str) -> ToolCall:
     return ToolCall(f"id-{name}-broken", name, None, raw, "they are no object")
 
 
+class Clock:
+    """A clock that moves when told, so that no behaviour depends on how fast the machine is."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def late(self) -> None:
+        """Move past any limit."""
+        self.now += 1_000.0
+
+
 class Spy:
     """An LlmPort that notes each request on its way to the adapter."""
 

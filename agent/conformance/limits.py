@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from agent.conformance.bench import Bench, call, expect, say, use
+from agent.conformance.bench import Bench, Clock, call, expect, say, use
 from agent.conformance.suite import behaviour, unanswered
 from agent.harness.loop import (
     CancelToken,
@@ -19,16 +19,6 @@ from agent.harness.loop import (
     ToolResult,
     Usage,
 )
-
-
-class Clock:
-    """A clock that moves when told."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Stuck:
@@ -137,14 +127,15 @@ def time_is_up_between_turns(bench: Bench) -> None:
 @behaviour
 def time_is_up_while_a_tool_runs(bench: Bench) -> None:
     """A tool that runs past the time limit is left behind, and every call has a result."""
-    free = threading.Event()
+    free, clock = threading.Event(), Clock()
 
     def work(_: Any) -> ToolResult:
+        clock.now = 100.0
         free.wait(30)
         return ToolResult("late")
 
     tools = [bench.tool("a", work), bench.tool("b")]
-    result = bench.run(use(call("a", 1), call("b", 2)), tools=tools, limits=Limits(timeout_s=0.6))
+    result = bench.run(use(call("a", 1), call("b", 2)), tools=tools, limits=Limits(timeout_s=60), clock=clock)
     free.set()
     expect((result.stop_reason, unanswered(result)), (StopReason.TIMEOUT, []), "end")
     expect([text for text, _ in bench.texts(result)],
@@ -154,8 +145,12 @@ def time_is_up_while_a_tool_runs(bench: Bench) -> None:
 @behaviour
 def time_is_up_while_the_model_thinks(bench: Bench) -> None:
     """A model that does not answer within the time limit ends the run as timeout."""
-    free = threading.Event()
-    result = bench.run(wrap=lambda _: Stuck(free), limits=Limits(timeout_s=0.1))
+    free, clock = threading.Event(), Clock()
+
+    def wrap(_: LlmPort) -> LlmPort:
+        return Stuck(free, clock.late)
+
+    result = bench.run(wrap=wrap, limits=Limits(timeout_s=60), clock=clock)
     free.set()
     expect((result.stop_reason, result.ok), (StopReason.TIMEOUT, False), "end")
 
