@@ -185,6 +185,16 @@ def test_server_that_does_not_stream(wire: str) -> None:
     assert (ran.result.output, ran.result.stop_reason) == ("done", StopReason.COMPLETED)
 
 
+def test_stream_that_is_labelled_json() -> None:
+    """A stream whose content type says JSON is read as the stream that it is."""
+    chunk = {"choices": [{"delta": {"content": "done"}, "finish_reason": "stop"}]}
+    body = f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode()
+    with ModelServer([Turn(fault=Raw(body, "application/json"))]) as server:
+        ran = run(server, "openai-chat")
+
+    assert (ran.result.output, len(ran.requests)) == ("done", 1)
+
+
 @every_wire
 def test_text_that_utf8_cannot_carry(wire: str) -> None:
     """Half a surrogate pair in a tool's output does not make the request invalid."""

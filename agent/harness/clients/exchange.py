@@ -54,7 +54,7 @@ class Exchange:
         if query:
             fields["query"] = query
         frames = self._frames(fields, body, deadline)
-        first = next(frames)
+        first = next(frames, Frame({}))
         header = first.header
         status = header.get("status")
         got_headers = {str(k).lower(): str(v) for k, v in mapping(header.get("headers")).items()}
@@ -65,7 +65,9 @@ class Exchange:
             raise ProviderError(from_status(status if isinstance(status, int) else 0, got_headers, rest, self._now()))
         if "json" in got_headers.get("content-type", ""):
             whole = b"".join([first.payload, *(frame.payload for frame in frames)])
-            return self._reply(_object(whole))
+            if not whole.lstrip().startswith((b"data:", b"event:", b":")):  # some proxies mislabel a stream
+                return self._reply(_object(whole))
+            first, frames = Frame({}, whole), iter(())
         return self._stream(first, frames)
 
     def _stream(self, first: Frame, frames: Iterator[Frame]) -> LlmReply:
