@@ -68,6 +68,14 @@ FORMS: dict[str, Callable[[str], str]] = {
     "a character a line": "\n".join,
     "a character a line, in JSON": lambda v: json.dumps("\n".join(v)),
     "short lines, in JSON in JSON": lambda v: json.dumps(json.dumps("\r\n\t".join(re.findall(".{1,5}", v, re.S)))),
+    "two of three in percent": lambda v: "".join(f"%{ord(c):02x}" if i % 3 else c for i, c in enumerate(v)),
+    "every tenth an entity": lambda v: "".join(f"&#{ord(c)};" if i % 10 == 5 else c for i, c in enumerate(v)),
+    "escapes of many kinds": lambda v: "".join(
+        ("%{o:02X}", "{c}", "\\x{o:02x}", "&#x{o:x};", "\\u{{{o:x}}}", "{c}", "\\{o:03o}", "\\u{o:04x}")[i % 8].format(
+            o=ord(c), c=c
+        )
+        for i, c in enumerate(v)
+    ),
     "pieces joined in code": lambda v: '" + "'.join(re.findall(".{1,5}", v, re.S)),
     "utf-16": lambda v: v.encode("utf-16-le").decode("latin-1"),
     "reversed": lambda v: v[::-1],

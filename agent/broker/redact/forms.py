@@ -17,6 +17,8 @@ import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from agent.broker.redact.escapes import normal
+
 SHORTEST = 8  # shorter values and pieces are ordinary text too often (reports F07)
 RUN = 12  # letters and digits in a row of a random value that count as a piece of it: 48 bits at least in hex
 ENCODED_RUN = 40  # the same for encoded forms, which are longer
@@ -40,29 +42,20 @@ _PUBLIC = (  # starts that every JWT or every PKCS key share: finding only these
 )
 
 
-def normal(data: bytes) -> bytes:
-    """Data of the same length in which the letters of `\\n`, `\\r` and `\\t` are none.
-
-    In serialised text a line break is written with a letter, which would stand between those of a value.
-    """
-    if b"\\" in data:
-        for escape in (b"\\n", b"\\r", b"\\t"):
-            data = data.replace(escape, b"\\ ")
-    return data
-
-
 def flat(data: bytes) -> bytes:
-    """The ASCII letters and digits of `normal` data, in order."""
+    """The ASCII letters and digits of data, in order."""
     return data.translate(None, _DROP)
-
-
-def _flat_text(text: str) -> bytes:
-    return flat(normal(to_bytes(text)))
 
 
 def to_bytes(text: str) -> bytes:
     """UTF-8, with lone surrogates (which JSON can carry) kept rather than raised over."""
     return text.encode("utf-8", "surrogatepass")
+
+
+def _flats(text: str) -> tuple[bytes, ...]:
+    """The flat view of a spelling as it stands, and with its `\\n` taken for line breaks where that differs."""
+    data = to_bytes(text)
+    return tuple(dict.fromkeys((flat(data), flat(normal(data)))))
 
 
 @dataclass(frozen=True)
@@ -153,15 +146,18 @@ def _leaves(text: str) -> Iterator[str]:
 def forms(name: str, value: str) -> Iterator[Form]:
     """Every form of one value. A value with fewer than eight letters and digits has none (see `literals`)."""
     raw = to_bytes(value)
-    plain = flat(normal(raw))
-    if len(plain) >= SHORTEST:
+    plain = _flats(value)
+    if len(plain[-1]) >= SHORTEST:
         heads, tails = _edges(value)
-        yield _form(name, plain, RUN, value=value, heads=heads, tails=tails, gaps=_gaps(normal(raw)))
-        yield _form(name, flat(normal(raw[::-1])), RUN, gaps=_gaps(normal(raw[::-1])))
-        for dressed in {_flat_text(spelt) for spelt in _escaped(value)} - {plain}:
-            yield _form(name, dressed, ENCODED_RUN)
+        for text, spelt in zip(plain, (raw, normal(raw)), strict=False):
+            yield _form(name, text, RUN, value=value, heads=heads, tails=tails, gaps=_gaps(spelt))
+        for text, spelt in zip(_flats(value[::-1]), (raw[::-1], normal(raw[::-1])), strict=False):
+            yield _form(name, text, RUN, gaps=_gaps(spelt))
+        for text in {text for spelt in _escaped(value) for text in _flats(spelt)} - {*plain}:
+            yield _form(name, text, ENCODED_RUN)
         if codecs.encode(value, "rot13") != value:
-            yield _form(name, _flat_text(codecs.encode(value, "rot13")), len(plain))
+            for text in _flats(codecs.encode(value, "rot13")):
+                yield _form(name, text, len(text))
     for data in (raw, value.encode("utf-16-le", "surrogatepass")):
         for core in _base64(data):
             yield _form(name, flat(core), ENCODED_RUN, wide=True)
@@ -179,7 +175,7 @@ def forms(name: str, value: str) -> Iterator[Form]:
 
 def literals(value: str) -> tuple[bytes, ...]:
     """Exact spellings of a value that has too few letters and digits for the flat view."""
-    if len(_flat_text(value)) >= SHORTEST:
+    if len(_flats(value)[-1]) >= SHORTEST:
         return ()
     spelt = {value, value[::-1], *_escaped(value)}
     return tuple(sorted((to_bytes(s) for s in spelt if len(s) >= SHORTEST), key=len, reverse=True))
@@ -220,8 +216,8 @@ def _is_public(text: bytes, offset: int) -> bool:
 
 def _in_header(value: str, offset: int, spans: set[tuple[int, int]]) -> bool:
     for start, end in spans:
-        before = len(_flat_text(value[:start]))
-        if before <= offset < before + len(_flat_text(value[start:end])):
+        before = len(flat(to_bytes(value[:start])))
+        if before <= offset < before + len(flat(to_bytes(value[start:end]))):
             return True
     return False
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from agent.broker.redact.forms import ANCHOR, Form, flat, forms, literals, normal, values
+from agent.broker.redact.escapes import normal, serialised, stretches
+from agent.broker.redact.forms import ANCHOR, Form, flat, forms, literals, values
 
 BLOCK = 4096  # step of the table from flat to raw positions, built only where something was found
 CHUNK = 1 << 18  # bytes scanned at a time: the copies stay in the cache
@@ -64,10 +65,16 @@ class KnownValues:
         while True:
             end = min(start + CHUNK + self.reach, len(data))
             piece = data if start == 0 and end == len(data) else data[start:end]
-            found += [Span(s.start + start, s.end + start, s.name) for s in self._in(piece)]
+            found += [Span(s.start + start, s.end + start, s.name) for s in self._anywhere(piece)]
             if end == len(data):
                 return merge(found)
             start += CHUNK
+
+    def _anywhere(self, data: bytes) -> Iterator[Span]:
+        yield from self._in(data)
+        for stretch in stretches(data):
+            for span in self._in(stretch.data):
+                yield Span(*stretch.raw(span.start, span.end), span.name)
 
     def _in(self, data: bytes) -> Iterator[Span]:
         for spelt, name in self._literals:
@@ -77,7 +84,7 @@ class KnownValues:
                 place = data.find(spelt, place + len(spelt))
         if not self._forms:
             return
-        plain = normal(data)
+        plain = normal(data) if serialised(data) else data
         letters = flat(plain)
         table = _Positions(plain)
         after = 0
