@@ -39,6 +39,11 @@ def helper_command(cache: Path | None = None) -> list[str]:
     return [str(built)] if built else standin_command()
 
 
+def helper_name() -> str:
+    """File name of the helper built from this very source."""
+    return f"helper-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]}"
+
+
 def _cache_folder() -> Path:
     uid = os.geteuid()
     try:
@@ -64,8 +69,7 @@ def _trusted(path: Path) -> bool:
 
 def _compiled(cache: Path) -> Path | None:
     """The helper built from this very source, from the cache or by the compiler; None without one."""
-    source = SOURCE.read_bytes()
-    target = cache / f"helper-{hashlib.sha256(source).hexdigest()[:16]}"
+    target = cache / helper_name()
     if _trusted(target):
         return target
     compiler = next((c for name in ("cc", "gcc", "clang") if (c := shutil.which(name, path=_BUILD_ENV["PATH"]))), None)
@@ -73,7 +77,8 @@ def _compiled(cache: Path) -> Path | None:
         return None
     try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _trusted(cache / "x") and cache.lstat().st_mode & 0o022:
+        about = cache.lstat()
+        if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
             return None  # someone else's folder: a helper from there could be anything
         with tempfile.TemporaryDirectory(dir=cache) as folder:
             made = Path(folder, "helper")

@@ -13,17 +13,18 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 from agent.contract.sandbox import ExecResult
 from agent.kernel import landlock, prctl, seccomp
 from agent.kernel.landlock import FileRule
 from agent.sandbox import acts, namespaces, processes
+from agent.sandbox.capture import Capture
+from agent.sandbox.orders import Orders
 from agent.sandbox.protocol import FRAME_CAP, KILLED_NOT, LENGTH, MAX_OUTPUT, encode_done, frame, split, strings
 
 _TICK_S = 0.1
-_ARITY = {"filter": 2, "limit": 2, "rule": 3, "mount": 3}
 
 
 class _Gone(Exception):
@@ -54,79 +55,10 @@ def _send(data: bytes) -> None:
         view = view[os.write(1, view) :]
 
 
-@dataclass
-class _Orders:
-    """A plan as it came over the wire."""
-
-    single: dict[str, str] = field(default_factory=dict)
-    many: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
-
-    @classmethod
-    def parse(cls, body: bytes) -> _Orders:
-        orders, words = cls(), split(body)
-        while words:
-            key, *rest = words
-            count = _ARITY.get(key, 1)
-            if count > 1 or key in ("level", "env", "arg"):
-                orders.many.setdefault(key, []).append(tuple(rest[:count]))
-            else:
-                orders.single[key] = rest[0]
-            words = rest[count:]
-        return orders
-
-    def number(self, key: str) -> int:
-        return int(self.single[key])
-
-
-class _Capture:
-    """One output stream: its head and its tail within the cap, the rest counted."""
-
-    def __init__(self, cap: int, uid: int, gid: int) -> None:
-        # Made as the command's user: opening /dev/stderr anew asks for the pipe's owner.
-        prctl.libc.setfsgid(gid)
-        prctl.libc.setfsuid(uid)
-        self.fd, self.writer = os.pipe()
-        prctl.libc.setfsuid(os.geteuid())
-        prctl.libc.setfsgid(os.getegid())
-        prctl.set_non_dumpable()  # a change of uid resets it to a system-wide setting
-        os.set_blocking(self.fd, False)
-        self.open = True
-        self._head, self._tail = bytearray(), bytearray()
-        self._head_cap, self._tail_cap = cap // 2, cap - cap // 2
-        self._after_head = 0
-
-    def read(self, rounds: int) -> None:
-        for _round in range(rounds if self.open else 0):
-            try:
-                data = os.read(self.fd, 1 << 16)
-            except BlockingIOError:
-                return
-            if not data:
-                self.close()
-                return
-            room = self._head_cap - len(self._head)
-            self._head += data[:room]
-            self._tail += data[room:] if room > 0 else data
-            self._after_head += max(0, len(data) - max(room, 0))
-            if len(self._tail) > 4 * self._tail_cap + (1 << 16):
-                del self._tail[: len(self._tail) - self._tail_cap]
-
-    def close(self) -> None:
-        if self.open:
-            os.close(self.fd)
-            self.open = False
-
-    def result(self) -> tuple[bytes, int, int]:
-        """Kept bytes, bytes dropped, length of the head where something was dropped."""
-        dropped = max(0, self._after_head - self._tail_cap)
-        tail = self._tail[-self._tail_cap :]
-        return bytes(self._head + tail), dropped, len(self._head) if dropped else 0
-
-
 class _Helper:
     """Stage 1: the confined root of the commands."""
 
-    def __init__(self, orders: _Orders, level: str) -> None:
+    def __init__(self, orders: Orders, level: str) -> None:
         self._orders = orders
         self._own_processes = level.startswith("root")
         self._uid, self._gid = orders.number("uid"), orders.number("gid")
@@ -201,7 +133,7 @@ class _Helper:
 
     def _run(self, timeout_s: float, cap: int, folder: str, body: Callable[[], object]) -> None:
         survivors = processes.sweep(own_processes=self._own_processes)
-        out, err = (_Capture(cap, self._uid, self._gid) for _stream in range(2))
+        out, err = (Capture(cap, self._uid, self._gid) for _stream in range(2))
         trouble, told = os.pipe()
         started, helper = time.monotonic(), os.getpid()
         before = [processes.room(fd, self._caps["reserve"]) for fd in self._disks]
@@ -250,7 +182,7 @@ class _Helper:
             os._exit(127)
 
     def _wait(
-        self, child: int, out: _Capture, err: _Capture, deadline: float, before: list[tuple[bool, int, int]]
+        self, child: int, out: Capture, err: Capture, deadline: float, before: list[tuple[bool, int, int]]
     ) -> tuple[int, bool, int]:
         poll = select.poll()
         watcher = os.pidfd_open(child)
@@ -304,7 +236,7 @@ class _Attempt:
         os._exit(0)
 
 
-def _stage_one(orders: _Orders, level: str, notes: list[str], told: int) -> NoReturn:
+def _stage_one(orders: Orders, level: str, notes: list[str], told: int) -> NoReturn:
     try:
         prctl.die_with_parent()
         try:
@@ -331,7 +263,7 @@ def main() -> None:
     os.umask(0o022)
     processor = prctl.machine()
     try:
-        orders = _Orders.parse(_receive()[1])
+        orders = Orders.parse(_receive()[1])
     except (_Gone, ValueError, IndexError):
         _send(frame(b"E", b"the plan is not one"))
         return
