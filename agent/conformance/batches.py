@@ -289,14 +289,3 @@ def failing_hook_denies(bench: Bench) -> None:
     result = bench.run(use(call("a", 1)), say(), tools=[bench.tool("a")], hooks=Denies(error=OSError("no")))
     expect(bench.texts(result), [("Denied: the check before the call failed", True)], "results")
     expect(bench.done, [], "runs")
-
-
-@behaviour
-def two_tools_of_one_name_are_refused(bench: Bench) -> None:
-    """Two tools of the same name are an error before anything is asked."""
-    try:
-        bench.run(say(), tools=[bench.tool("a"), bench.tool("a")])
-    except ValueError:
-        expect(bench.requests, [], "requests")
-        return
-    expect("no error", "ValueError", "two tools of one name")

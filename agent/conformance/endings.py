@@ -228,3 +228,14 @@ def repeats_may_be_allowed(bench: Bench) -> None:
     steps = [use(call("a", 1, call_id=f"i{n}")) for n in range(9)]
     result = bench.run(*steps, say(), tools=[bench.tool("a")], limits=Limits(max_repeats=0))
     expect((result.stop_reason, result.turns), (StopReason.COMPLETED, 10), "end")
+
+
+@behaviour
+def two_tools_of_one_name_are_refused(bench: Bench) -> None:
+    """Two tools of the same name are an error before anything is asked."""
+    try:
+        bench.run(say(), tools=[bench.tool("a"), bench.tool("a")])
+    except ValueError:
+        expect(bench.requests, [], "requests")
+        return
+    expect("no error", "ValueError", "two tools of one name")
