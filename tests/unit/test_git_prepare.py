@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import os
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 
 from agent.broker.git.credentials import secret_values
 from agent.broker.git.journal import undo_acts
-from agent.broker.git.prepare import JOURNAL, Prepared, prepare, undo
+from agent.broker.git.prepare import JOURNAL, Prepared, _Preparation, prepare, undo
 from agent.broker.git.workspace import open_shadow, open_worktree
 from agent.contract.errors import UserError
 from tests.support.checkouts import git, make_checkout
@@ -526,6 +528,141 @@ def test_a_mounted_git_folder_is_not_moved(checkout: Path, tmp_path: Path) -> No
     assert prepared.readable == (str(real / "objects"),)
     assert listing(real) == before
     assert undo(tmp_path / "state") == ()
+
+
+@pytest.fixture
+def mounted(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace whose parent refuses, as a mount of its own or a read-only root file system does."""
+    fill = _Preparation._fill_place
+
+    def refuse(self: _Preparation, place: Path) -> None:
+        if place.parent != checkout:
+            self._journal.place(place, 0o711)  # as far as it comes before the rename fails
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        fill(self, place)
+
+    monkeypatch.setattr(_Preparation, "_fill_place", refuse)
+    git(checkout, "config", "http.https://github.com/.extraheader", header("ghs_inconfig_0001"))
+    return checkout
+
+
+def private_place(checkout: Path) -> Path:
+    return next(path for path in checkout.iterdir() if path.name.startswith(".airlock-"))
+
+
+@root_only
+@pytest.mark.parametrize("owner", [0, 1234])
+def test_a_workspace_that_is_a_mount_keeps_the_real_git_folder_inside_and_unreadable(
+    mounted: Path, tmp_path: Path, owner: int
+) -> None:
+    """Permissions alone hold: the sandbox's user reads objects, and neither reads config nor writes objects."""
+    subprocess.run(["chown", "-R", f"{owner}:{owner}", str(mounted)], check=True)
+    before = listing(mounted)
+    prepared = prepare(mounted, tmp_path / "state")
+    place = private_place(mounted)
+    worktree = open_worktree(prepared, open_shadow(prepared, tmp_path / "state/shadow"), mounted)
+
+    tries = [
+        as_sandbox(prepared, mounted, "sh", "-c", command.format(p=place, o=prepared.readable[0]))
+        for command in (
+            "cat {p}/private/1/config",
+            "ls {p}",
+            "chmod -R a+rwx {p}",
+            "rm -rf {p}",
+            "touch {o}/x",
+            "for f in {o}/*/*; do chmod u+w $f && echo x > $f && exit 0; done; exit 1",
+            "mv {p}/private {p}/y",
+        )
+    ]
+    read = as_sandbox(prepared, mounted, "git", "log", "--format=%s")
+    snapshot = worktree.snapshot()
+    said = undo(tmp_path / "state")
+
+    assert [done.returncode != 0 for done in tries] == [True] * len(tries)
+    assert "ghs_" not in "".join(done.stdout for done in tries)
+    assert read.stdout == "first\n"
+    assert (snapshot.changes, snapshot.problems) == ((), ())
+    assert said == ()
+    assert os.listdir(mounted.parent) == ["work"]
+    assert listing(mounted) == before
+    git(mounted, "fsck", "--strict")
+
+
+@root_only
+def test_a_real_mount_is_prepared_and_put_back(checkout: Path, tmp_path: Path) -> None:
+    """A bind mount of the workspace onto itself, in a mount namespace of its own: renames out of it fail."""
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no mount namespace can be made here")
+    before = listing(checkout)
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys\nfrom pathlib import Path\nfrom agent.broker.git.prepare import prepare, undo\n"
+        "w, s = Path(sys.argv[1]), Path(sys.argv[2])\n"
+        "print(prepare(w, s).inside is not None, undo(s))\n"
+    )
+    root = Path(__file__).parents[2]
+    command = f"mount --bind {checkout} {checkout} && exec {sys.executable} {script} {checkout} {tmp_path}/state"
+
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", command],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+
+    assert done.stdout == "True ()\n", done.stderr
+    assert listing(checkout) == before
+    assert os.listdir(checkout.parent) == ["work"]
+
+
+@root_only
+def test_a_false_private_folder_is_not_believed(mounted: Path, tmp_path: Path) -> None:
+    """The owner of the workspace may rename the private folder; undoing finds the true one by its inode."""
+    before = listing(mounted / ".git")
+    prepared = prepare(mounted, tmp_path / "state")
+    place = private_place(mounted)
+    worktree = open_worktree(prepared, open_shadow(prepared, tmp_path / "state/shadow"), mounted)
+    forge = (
+        f"mv {place} elsewhere && mkdir -p {place}/private {place}/objects && "
+        f"cp -r .git {place}/private/1 && echo evil > {place}/private/1/config"
+    )
+    done = as_sandbox(prepared, mounted, "sh", "-c", forge)
+
+    taken = {change.path for change in worktree.snapshot().changes}
+    said = undo(tmp_path / "state")
+
+    assert done.returncode == 0, done.stderr
+    assert not any(path.startswith(b"elsewhere") for path in taken)
+    assert said == ()
+    assert listing(mounted / ".git") == before
+    assert not (mounted / "elsewhere").exists()
+
+
+@root_only
+def test_a_private_folder_that_is_gone_is_told_and_nothing_false_takes_its_place(mounted: Path, tmp_path: Path) -> None:
+    """Where the true folder cannot be found, a forged one is not put at `.git`."""
+    prepare(mounted, tmp_path / "state")
+    place = private_place(mounted)
+    place.rename(tmp_path / "stolen")
+    (place / "private/1").mkdir(parents=True)
+    (place / "private/1/config").write_text("evil\n")
+
+    said = undo(tmp_path / "state")
+
+    assert any(".git could not be put back: the private folder that held it is gone" in text for text in said)
+    assert not (mounted / ".git/config").exists() or "evil" not in (mounted / ".git/config").read_text()
+
+
+def test_a_mount_without_root_is_a_clear_error(mounted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one user for both sides nothing inside the workspace could be kept from the sandbox."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    before = listing(mounted)
+
+    with pytest.raises(UserError, match="Mount the parent folder too"):
+        prepare(mounted, tmp_path / "state")
+    assert listing(mounted) == before
 
 
 def test_undoing_what_was_never_started_is_no_error(tmp_path: Path) -> None:

@@ -76,10 +76,20 @@ def entries(root: Path) -> Iterator[Found]:
             os.close(fd)
 
 
-def give(root: Path, uid: int, gid: int) -> None:
-    """lchown everything of uid 0 below `root`, but for set-user-id files: those stay as they are."""
+def hand_over(root: Path, old: int, uid: int, gid: int, *, leave: Path | None = None) -> None:
+    """lchown everything of `old` below `root`, but for set-user-id files: those stay as they are.
+
+    Args:
+        root: folder.
+        old: present owner.
+        uid, gid: new owner.
+        leave: a folder directly below `root` that stays as it is.
+    """
+    kept = "" if leave is None else leave.name
     for found in entries(root):
-        if found.status.st_uid == 0 and not found.set_id:
+        if kept and (found.name == kept or found.name.startswith(kept + "/")):
+            continue
+        if found.status.st_uid == old and not found.set_id:
             os.chown(found.path, uid, gid, dir_fd=found.anchor.fd, follow_symlinks=False)
 
 

@@ -1,6 +1,7 @@
 """The workspace before a run (DESIGN section 4.6): real `.git` out of reach, throwaway in its place, owner right.
 
-Layout of the private place, beside the workspace so that one rename moves a git folder whole:
+Layout of the private place, beside the workspace so that one rename moves a git folder whole (in it, owned by
+root, where the workspace is a mount of its own as in a `docker://` step):
 
     .airlock-XXXX/            0711: passed through by name only
         private/N             0700: real git folders, with their configuration and credentials
@@ -34,7 +35,7 @@ from agent.broker.git.gitdir import (
     read_shallow,
 )
 from agent.broker.git.journal import Journal, undo_acts
-from agent.broker.git.ownership import give
+from agent.broker.git.ownership import hand_over
 from agent.broker.git.run import SEARCH_PATH, Git
 from agent.broker.git.throwaway import Source, build
 from agent.contract.errors import UserError
@@ -56,6 +57,7 @@ class Prepared:
         index: the real index, None where there is none.
         secrets: credential values found; for the redactor, never printed.
         uid, gid: user that the sandbox and harness run as.
+        inside: device and inode of the private place where it lies in the workspace, which no snapshot enters.
     """
 
     shape: Shape
@@ -68,6 +70,7 @@ class Prepared:
     secrets: tuple[str, ...]
     uid: int
     gid: int
+    inside: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
         return f"Prepared({self.shape}, head={self.head}, {len(self.secrets)} secrets)"
@@ -139,6 +142,7 @@ class _Preparation:
         self._uid, self._gid = (uid, gid) if self._given else (status.st_uid, status.st_gid)
         self._group = status.st_gid
         self._place: Path | None = None
+        self._inside = False
         self._count = 0
         self._readable: list[str] = []
 
@@ -166,7 +170,7 @@ class _Preparation:
             index = real / "index"
         if self._given:
             self._journal.own(self._workspace, self._uid, self._gid, self._group)
-            give(self._workspace, self._uid, self._gid)
+            hand_over(self._workspace, 0, self._uid, self._gid, leave=self._place if self._inside else None)
         return Prepared(
             top.shape,
             head,
@@ -178,7 +182,14 @@ class _Preparation:
             secrets,
             self._uid,
             self._gid,
+            self._identity(),
         )
+
+    def _identity(self) -> tuple[int, int] | None:
+        if not self._inside or self._place is None:
+            return None
+        status = self._place.lstat()
+        return status.st_dev, status.st_ino
 
     def _configs(self, top: GitDir, nested: Sequence[Path]) -> list[Path]:
         found: list[Path] = []
@@ -192,22 +203,46 @@ class _Preparation:
         return found
 
     def _make_place(self) -> None:
-        """Make the private place beside the workspace.
+        """Make the private place: beside the workspace, or in it where the workspace is a mount of its own.
+
+        Inside, permissions alone keep it, so that takes root, and a sandbox's user who is not.
 
         Raises:
-            UserError: the workspace is a mount of its own, or its parent cannot be written to.
+            UserError: neither is possible.
         """
-        parent = self._workspace.parent
-        if os.lstat(parent).st_dev != os.lstat(self._workspace).st_dev:
-            raise UserError(
-                f"{self._workspace} is a mount of its own, so its .git cannot be moved aside in one step. "
-                "Mount its parent folder, or mount the git folder apart."
-            )
-        self._place = parent / f".airlock-{random.token_hex(8)}"
-        self._journal.place(self._place, 0o711)
-        (self._place / "private").mkdir(mode=0o700)
-        (self._place / "objects").mkdir()
-        (self._place / "objects").chmod(0o711)
+        name = f".airlock-{random.token_hex(8)}"
+        try:
+            self._fill_place(self._workspace.parent / name)
+        except OSError as exc:
+            if os.geteuid() != 0 or self._uid == 0:
+                raise UserError(
+                    f"The git folder of {self._workspace} cannot be moved aside ({exc.strerror}): the workspace is a "
+                    "mount of its own, or its parent folder cannot be written to. Mount the parent folder too."
+                ) from exc
+            self._fill_place(self._workspace / name)
+            self._inside = True
+
+    def _fill_place(self, place: Path) -> None:
+        """Make the place and see that a rename from the workspace reaches it.
+
+        Raises:
+            OSError: it does not; what was made is in the journal.
+        """
+        self._journal.place(place, 0o711)
+        (place / "private").mkdir(mode=0o700)
+        (place / "objects").mkdir()
+        (place / "objects").chmod(0o711)
+        if place.parent != self._workspace:
+            probe = self._workspace / f"{place.name}-probe"
+            self._journal.absent(probe)
+            probe.mkdir(mode=0o700)
+            try:
+                probe.rename(place / "private/probe")
+            except OSError:
+                probe.rmdir()
+                raise
+            (place / "private/probe").rmdir()
+        self._place = place
 
     def _replace(self, checkout: Path, git: GitDir) -> tuple[list[Path], Path | None]:
         """Move a checkout's `.git` aside and put a throwaway there; gives object folders and the real path."""
@@ -249,6 +284,9 @@ class _Preparation:
             self._count += 1
             objects = self._place / "objects" / str(self._count)
             self._journal.move(real.common / "objects", objects)
+            if self._inside and not self._given:
+                self._journal.guard(objects, self._uid, self._gid)
+                hand_over(objects, self._uid, 0, 0)
         folders = [objects, *borrowed]
         self._readable += [str(path) for path in folders if str(path) not in self._readable]
         build(Source(real, config, folders, worktree), fresh)

@@ -93,6 +93,7 @@ class Snapshotter:
         index: Mapping[bytes, IndexEntry] | None = None,
         index_mtime_ns: int = 0,
         caps: Caps | None = None,
+        excluded: tuple[int, int] | None = None,
     ) -> None:
         """Remember the workspace.
 
@@ -103,7 +104,9 @@ class Snapshotter:
                 be taken before anything hostile has run: later a command could forge an mtime.
             index_mtime_ns: when that index was written.
             caps: sizes.
+            excluded: device and inode of a folder that is never entered, whatever its name is by then.
         """
+        self._excluded = excluded
         self._shadow = shadow
         self._workspace = workspace
         self._index = dict(index or {})
@@ -199,6 +202,10 @@ class Snapshotter:
             self._leave(walk, path, exc.strerror or "cannot be opened")
             return
         try:
+            if self._excluded is not None:
+                status = os.fstat(child)
+                if (status.st_dev, status.st_ino) == self._excluded:
+                    return
             self._folder(walk, child, path, ignore, depth + 1)
         finally:
             os.close(child)

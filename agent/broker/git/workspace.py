@@ -64,7 +64,14 @@ def open_worktree(
         owner = Owner(prepared.uid, prepared.gid) if os.geteuid() == 0 else None
         bring_to(shadow, workspace, prepared.head, wanted, owner)
         _move_throwaway(shadow, workspace / ".git", prepared.head, wanted, data, owner)
-    snapshotter = Snapshotter(shadow, workspace, index=parse_index(data), index_mtime_ns=mtime_ns, caps=caps)
+    snapshotter = Snapshotter(
+        shadow,
+        workspace,
+        index=parse_index(data),
+        index_mtime_ns=mtime_ns,
+        caps=caps,
+        excluded=prepared.inside,
+    )
     worktree = WorkTree(shadow, snapshotter, wanted, author)
     worktree.prime()
     return worktree
