@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -219,7 +218,7 @@ class Beneath:
             return KINDS.get(stat.S_IFMT(old.st_mode), "file")
 
     def _replace(self, place: Place, data: bytes, old: os.stat_result | None, path: str) -> None:
-        temporary = f".airlock-{secrets.token_hex(8)}"
+        temporary = f".airlock-{os.urandom(8).hex()}"
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(temporary, flags, 0o666, dir_fd=place.fd)
