@@ -37,6 +37,10 @@ _FD_LINKS = (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("s
 
 RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_CORE, RLIMIT_NPROC, RLIMIT_NOFILE = 1, 2, 4, 6, 7
 OPEN_FILES = 65_536
+# Memory: RLIMIT_AS would break what reserves address space it never touches (node, java, go); RLIMIT_DATA counts
+# what is writable and private, per process. Their sum is the helper's watch, ten times a second; a cgroup would
+# be exact, and is writable almost nowhere that this backend runs. Processes: RLIMIT_NPROC counts all of the uid,
+# so what it runs already is added, and the helper counts the command's own.
 DISK_RESERVE = 256 << 20  # bytes left free on each writable disk, or a twentieth of it where that is less
 GROWTH_FILES = 4  # one command may fill the disk by this many files of the largest size
 
