@@ -171,6 +171,18 @@ def test_the_head_branch_of_the_pull_request_is_fast_forwarded_where_allowed(ben
     assert bench.repository.git.commit_info(pushed.sha).parents == (bench.start,)
 
 
+def test_the_head_branch_of_the_pull_request_is_not_made_again_when_it_is_gone(bench: Bench) -> None:
+    """Somebody deleted the branch during the run; that is told, and nothing is made in its name."""
+    bench.write("src/app.py", "print(2)\n")
+    made = bench.worktree.commit("Late")
+    rules = BranchRules("agent/", "main", "main", frozenset(), "feature/x")
+    bench.repository.git.delete_ref("refs/heads/feature/x")
+
+    with pytest.raises(Refusal, match="is gone at GitHub"):
+        bench.publisher(branches=rules).push(made.sha, "feature/x")
+    assert bench.repository.branch("feature/x") is None
+
+
 def test_a_commit_of_somebody_else_on_the_branch_is_a_conflict_and_stays(bench: Bench) -> None:
     """Nothing is overwritten; the refusal says so, and another branch works."""
     bench.write("src/app.py", "print(2)\n")

@@ -17,8 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from agent.broker.git.gitdir import configuration
-from agent.broker.git.run import Git
+from agent.broker.git.gitdir import ConfigReader
 
 _SHORTEST = 8  # a shorter value would be masked all over ordinary text
 _FILE_CAP = 64 << 10
@@ -26,12 +25,12 @@ _HOST_TEMP = "/github/runner_temp"  # where a container action sees RUNNER_TEMP
 
 
 def find_credentials(
-    git: Git, configs: Iterable[Path], temps: Sequence[Path] = (), homes: Sequence[Path] = ()
+    reader: ConfigReader, configs: Iterable[Path], temps: Sequence[Path] = (), homes: Sequence[Path] = ()
 ) -> tuple[str, ...]:
     """Secret values in persisted git configuration.
 
     Args:
-        git: any of ours, to parse configuration files.
+        reader: parses configuration files.
         configs: configuration files of the repository, its worktrees and its submodules.
         temps: folders that may hold `git-credentials-*.config` (RUNNER_TEMP in every form it is mounted).
         homes: home folders with `.netrc`, `.git-credentials`, `.gitconfig`.
@@ -52,7 +51,7 @@ def find_credentials(
         if file in seen:
             continue
         seen.add(file)
-        for key, value in configuration(git, file):
+        for key, value in reader.read(file):
             values |= secret_values(key, value)
             if re.fullmatch(r"include(if\..*)?\.path", key, re.DOTALL):
                 todo += _included(file, value, temps, homes)

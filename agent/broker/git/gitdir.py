@@ -64,24 +64,36 @@ def locate(checkout: Path) -> GitDir:
     return GitDir(Shape.FILE, path, common)
 
 
-def configuration(git: Git, file: Path) -> list[tuple[str, str]]:
-    """Keys and values of one configuration file, nothing that it includes.
+class ConfigReader:
+    """Parses configuration files with `git config --file`, each file once, also when it moves."""
 
-    Args:
-        git: any of ours.
-        file: path; a missing file is empty.
+    def __init__(self, git: Git) -> None:
+        """Use any git folder of ours to run git in."""
+        self._git = git
+        self._known: dict[tuple[int, int, int], list[tuple[str, str]]] = {}
 
-    Raises:
-        UserError: git cannot parse it.
-    """
-    if not file.is_file():
-        return []
-    try:
-        out = git.run("config", "--file", str(file), "--no-includes", "-z", "--list")
-    except UpstreamError as exc:
-        raise UserError(f"{file} cannot be read: {exc}.") from exc
-    rows = (record.partition("\n") for record in out.decode("utf-8", "surrogateescape").split("\0") if record)
-    return [(key, value) for key, _, value in rows]
+    def read(self, file: Path) -> list[tuple[str, str]]:
+        """Keys and values of one file, nothing that it includes; a missing file is empty.
+
+        Raises:
+            UserError: git cannot parse it.
+        """
+        try:
+            status = file.stat()
+        except OSError:
+            return []
+        if not stat.S_ISREG(status.st_mode) or not status.st_size:
+            return []
+        identity = (status.st_dev, status.st_ino, status.st_mtime_ns)
+        if identity not in self._known:
+            try:
+                out = self._git.run("config", "--file", str(file), "--no-includes", "-z", "--list")
+            except UpstreamError as exc:
+                raise UserError(f"{file} cannot be read: {exc}.") from exc
+            text = out.decode("utf-8", "surrogateescape")
+            rows = (record.partition("\n") for record in text.split("\0") if record)
+            self._known[identity] = [(key, value) for key, _, value in rows]
+        return self._known[identity]
 
 
 def check_format(config: list[tuple[str, str]], file: Path) -> None:

@@ -22,10 +22,10 @@ from pathlib import Path
 
 from agent.broker.git.credentials import find_credentials
 from agent.broker.git.gitdir import (
+    ConfigReader,
     GitDir,
     Shape,
     check_format,
-    configuration,
     locate,
     modules,
     nested_git,
@@ -136,7 +136,7 @@ class _Preparation:
     def __init__(self, workspace: Path, journal: Journal, git: Git, uid: int, gid: int) -> None:
         self._workspace = workspace
         self._journal = journal
-        self._git = git
+        self._reader = ConfigReader(git)
         status = os.lstat(workspace)
         self._given = os.geteuid() == 0 and status.st_uid == 0
         self._uid, self._gid = (uid, gid) if self._given else (status.st_uid, status.st_gid)
@@ -150,11 +150,11 @@ class _Preparation:
         self, git_dir: Path | None, nested: Sequence[Path], temps: Sequence[Path], homes: Sequence[Path]
     ) -> Prepared:
         top = GitDir(Shape.FOLDER, git_dir, git_dir) if git_dir is not None else locate(self._workspace)
-        secrets = find_credentials(self._git, self._configs(top, nested), temps, homes)
+        secrets = find_credentials(self._reader, self._configs(top, nested), temps, homes)
         refs: dict[str, str] = {}
         head, shallow, objects, index = None, [], [], None
         if top.path is not None and top.common is not None:
-            check_format(configuration(self._git, top.common / "config"), top.common / "config")
+            check_format(self._reader.read(top.common / "config"), top.common / "config")
             refs = read_refs(top.common)
             head = read_head(top.path, refs)[1]
             shallow = read_shallow(top.common)
@@ -263,7 +263,7 @@ class _Preparation:
         objects = self._throwaway(real, fresh, move=git.shape is Shape.FOLDER, worktree=None)
         for module in modules(real.common):
             relative = module.relative_to(real.common)
-            config = configuration(self._git, module / "config")
+            config = self._reader.read(module / "config")
             worktree = dict(config).get("core.worktree", "")
             at = dot_git / relative
             if not worktree or not _inside(at / worktree, self._workspace):
@@ -277,7 +277,7 @@ class _Preparation:
     def _throwaway(self, real: GitDir, fresh: Path, *, move: bool, worktree: str | None) -> list[Path]:
         assert self._place is not None
         assert real.common is not None
-        config = configuration(self._git, real.common / "config")
+        config = self._reader.read(real.common / "config")
         borrowed = object_folders(real.common / "objects")
         objects = real.common / "objects"
         if move:
@@ -303,7 +303,7 @@ class _Preparation:
         """Container shape: the real git folder stays where it is mounted, `.git` is a mask to fill."""
         assert top.common is not None
         folders = [top.common / "objects", *object_folders(top.common / "objects")]
-        config = configuration(self._git, top.common / "config")
+        config = self._reader.read(top.common / "config")
         target = self._workspace / ".git"
         build(Source(top, config, folders), target)
         self._own(target)

@@ -109,7 +109,7 @@ class Publisher:
         self._branches = branches
         self._trees = trees
         self._holds_secret = holds_secret
-        self._run_key = run_key
+        self._run_key = " ".join(run_key.split())
         self._remote = {start: start}  # local commit id to GitHub's
         self._sent: set[str] = set()
         self._checked: set[str] = set()
@@ -181,6 +181,8 @@ class Publisher:
             tip = self._tip(branch)
             if expected_tip is not None and tip != expected_tip:
                 raise _conflict(branch, f"stands at {tip or 'nothing'}, not at {expected_tip}")
+            if tip is None and branch == self._branches.head:
+                raise _conflict(branch, "is gone at GitHub")
             chain = self._shadow.chain(self._start, commit)
             chain, parent = self._continue(chain, tip, branch)
             for item in chain:
