@@ -6,7 +6,6 @@ unknown key is an error with its line, and with the key that was probably meant.
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -261,5 +260,7 @@ def _sentence(problem: Problem, document: Document, file: str) -> str:
 
 
 def _guess(name: str, known: list[str]) -> str:
+    import difflib  # only a mistake needs it
+
     close = difflib.get_close_matches(name, known, n=1)
     return f" Did you mean {close[0]}?" if close else ""

@@ -220,6 +220,7 @@ WRONG = {
     "ai: !!python/object/apply:os.system [id]\n": "f.yml, line 1: a tag (!) is not allowed here; quote the text.",
     "ai: {\n": "f.yml, line 2: this is not YAML: expected the node content, but found '<stream end>'.",
     "? [a]\n: b\n": "f.yml, line 1: a key must be a plain text.",
+    "ai:\n  maxTokensPerRun: " + "9" * 5000: None,
     "a: 1\n---\nb: 2\n": "f.yml, line 2: this is not YAML: but found another document.",
     'ai: "\\xZZ"\n': None,
     "ai: " + "[" * 40 + "]" * 40: "f.yml, line 1: nested too deeply.",

@@ -415,6 +415,7 @@ def test_gzip_is_undone(world: World) -> None:
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n5\r\nhel",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\nzz\r\nhello\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 5\r\n\r\nhello",
+        reply(gzip.compress(b"x" * 1000)[:-10], content_encoding="gzip"),
         b"HTTP/1.1 200 OK\r\n" + b"".join(b"x-%d: 1\r\n" % i for i in range(200)) + b"\r\n",
         b"SSH-2.0-OpenSSH\r\n",
         b"",
@@ -509,6 +510,16 @@ def test_a_write_whose_answer_was_lost_is_not_sent_twice(world: World) -> None:
     with pytest.raises(UpstreamError, match="cut off"):
         world.ask("POST", f"{ROOT}/issues", {"title": "x"})
     assert [seen.method for seen in world.hub.seen] == ["GET", "POST"]
+
+
+def test_a_read_on_a_connection_that_breaks_is_asked_again(world: World) -> None:
+    """The positive control: a GET changes nothing, so a fresh connection is tried once."""
+    world.ask("GET", f"{ROOT}/pulls/7")
+    answers: list[list[bytes]] = [[], [reply(b'{"again":1}')]]
+    world.hub.answer = lambda seen: list(answers.pop(0))
+
+    assert world.ask("GET", f"{ROOT}/pulls/7").body == b'{"again":1}'
+    assert (len(world.hub.seen), world.hub.connections) == (3, 2)
 
 
 def test_many_threads_share_it(world: World) -> None:
