@@ -15,6 +15,7 @@ from .product import Product
 from .script import ENDED, UNREACHED, Step, steps_of
 
 MAX_RUNS = 25
+NO_LIBRARY = 70  # library_run.py found no interface to call
 
 
 @dataclass
@@ -58,6 +59,8 @@ def play(
         runs = [run(steps, 0)]
         while len(runs) < MAX_RUNS and (rest := _left(runs[-1])):
             runs.append(run(rest, len(runs)))
+        if runs[0].exit == NO_LIBRARY and plan.setup.get("custom_tools"):
+            return Verdict(plan, "not run", note="the Python interface (agent.run_agent) is not there yet")
         control = _control(plan, runs)
         extra = [run(control, len(runs), _plain(plan))] if control else []
     except (BadCase, UnknownPlace) as exc:

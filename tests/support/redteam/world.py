@@ -256,11 +256,7 @@ def _discussion(plan: Plan, world: World, shape: Mapping[str, Any]) -> None:
 def _checkout(plan: Plan, world: World) -> None:
     """The workspace as actions/checkout leaves it, both generations of its credentials included."""
     wanted = plan.setup.get("repo") or {}
-    event = plan.setup.get("event") or {}
-    ref = (wanted.get("pull_request") or {}).get("head", "feature/x")
-    if event.get("head_repo"):
-        ref = world.repo.default_branch
-    world.repo.checkout(world.ws, ref)
+    world.repo.checkout(world.ws, (wanted.get("pull_request") or {}).get("head", "feature/x"))
 
     def header(value: str) -> str:
         return "AUTHORIZATION: basic " + base64.b64encode(f"x-access-token:{value}".encode()).decode()
