@@ -460,6 +460,44 @@ def test_the_log_shows_own_and_older_commits(checkout: Path, tmp_path: Path) -> 
     assert "Second" not in worktree.shadow.log(worktree.head, 5, "README.md")
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(st.characters(exclude_categories=()), max_size=30))
+def test_any_text_of_the_model_is_used_or_told_as_its_mistake(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    """As path of a diff, a log or a commit, or as a base: an answer or a `ToolInputError`, nothing else."""
+    if not SHARED:
+        folder = tmp_path_factory.mktemp("shared")
+        make_checkout(folder / "work", FILES)
+        SHARED.append(worktree_of(folder / "work", folder / "shadow"))
+    worktree = SHARED[0]
+    for act in (
+        lambda: worktree.diff(None, [text]),
+        lambda: worktree.diff(text or "x"),
+        lambda: worktree.shadow.log(worktree.head, 1, text),
+        lambda: worktree.commit("m", [text]),
+        lambda: worktree.commit(text),
+    ):
+        try:
+            act()
+        except ToolInputError:
+            continue
+
+
+SHARED: list[WorkTree] = []
+
+
+def test_a_message_of_any_text_is_a_commit_that_git_reads(checkout: Path, tmp_path: Path) -> None:
+    """Half a surrogate pair, NUL and control characters do not break the commit object."""
+    worktree = worktree_of(checkout, tmp_path / "shadow")
+    (checkout / "new").write_text("")
+
+    made = worktree.commit("a\ud800b\0c\r\n\ndone\x1b[31m")
+
+    assert worktree.shadow.commit_of(made.sha).message == "a?bc\r\n\ndone\x1b[31m\n"
+    assert "a?bc" in worktree.shadow.log(made.sha, 1)
+
+
 def _scramble(worktree: WorkTree, checkout: Path, seed: int) -> None:
     """Random honest changes."""
     rng = random.Random(seed)

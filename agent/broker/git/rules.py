@@ -308,5 +308,5 @@ def check_text(text: str, what: str, holds_secret: Callable[[bytes], bool]) -> N
     Raises:
         Refusal: code `push_holds_secret`.
     """
-    if holds_secret(text.encode("utf-8", "surrogateescape")):
+    if holds_secret(text.encode("utf-8", "replace")):
         raise Refusal("push_holds_secret", f"The {what} holds a secret of this run. Word it without.")

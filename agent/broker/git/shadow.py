@@ -38,7 +38,12 @@ def repository_path(path: str) -> str:
         ToolInputError: absolute, leads out, or holds NUL.
     """
     parts = [part for part in path.split("/") if part not in ("", ".")]
-    if ".." in parts or "\0" in path or path.startswith("/"):
+    try:
+        path.encode("utf-8", "surrogateescape")
+        odd = "\0" in path
+    except UnicodeEncodeError:
+        odd = True  # half a character pair, which JSON can carry and no file name can
+    if odd or ".." in parts or path.startswith("/"):
         raise ToolInputError(f"{path[:200]!r} is no path in the repository. Give it relative to the repository.")
     return "/".join(parts)
 
@@ -273,11 +278,6 @@ class ShadowGit:
         """Make a commit here only."""
         when = int(time.time()) if seconds is None else seconds
         return self.write("commit", encode_commit(tree, parents, author, when, message))
-
-    def is_ancestor(self, old: str, new: str) -> bool:
-        """True when `old` is `new` or one of its ancestors, as far as history is here."""
-        out = self.git.run("rev-list", "--max-count=1", "--end-of-options", old, f"^{new}")
-        return not out.strip()
 
     def chain(self, base: str, tip: str, limit: int = 200) -> list[Commit]:
         """First-parent commits after `base` up to `tip`, oldest first.
