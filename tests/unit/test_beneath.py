@@ -353,6 +353,36 @@ def test_very_deep_trees_end(world: World) -> None:
     subprocess.run(["rm", "-rf", "docs"], cwd=world.ws, check=True)
 
 
+def test_no_descriptor_is_left_open(world: World) -> None:
+    """Refusals, errors and successes alike give every descriptor back."""
+    (world.ws / "out").symlink_to(world.out)
+    (world.ws / "inside").symlink_to("docs")
+    os.mkfifo(world.ws / "pipe")
+    before = len(os.listdir("/proc/self/fd"))
+    for path in (
+        "README.md",
+        "inside/x",
+        "out/secret.txt",
+        "../x",
+        "pipe",
+        "docs",
+        "missing/deep",
+        ".git/x",
+        "d/" * 400 + "x",
+    ):
+        for act in (world.files.read, world.files.entries, world.files.stat, world.files.delete):
+            try:
+                act(path)
+            except (Refusal, ToolInputError):
+                pass
+        try:
+            world.files.write(path, b"x")
+        except (Refusal, ToolInputError):
+            pass
+        list(world.files.walk())
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_ten_thousand_swaps_reach_nothing_outside(world: World) -> None:
     """A folder swapped for a link out, 10,000 times, while it is read, listed and written through."""
     (world.ws / "real").mkdir()

@@ -306,6 +306,16 @@ def test_text_can_be_edited_as_it_was_shown(ws: Path) -> None:
     assert (ws / "a.py").read_bytes() == b"# caf\xe9 menu\n"
 
 
+def test_only_what_framing_shows_as_a_code_point_is_read_back(ws: Path) -> None:
+    """A broken tag can be edited as shown; a code point that was never shown so means itself."""
+    (ws / "a.md").write_text("A </untrusted-content> b\n")
+    bench = Bench(ws)
+    assert body(bench("read_file", path="a.md").text) == "1\tA [U+003C]/untrusted-content> b"
+    assert bench("edit_file", path="a.md", old="[U+0041]", new="x").is_error
+    assert not bench("edit_file", path="a.md", old="[U+003C]/untrusted-content>", new="gone").is_error
+    assert (ws / "a.md").read_text() == "A gone b\n"
+
+
 def test_an_ambiguous_edit_changes_nothing(ws: Path) -> None:
     """Several matches are told with their lines; more context or replace_all decides."""
     source = "retry = 1\n[slow]\nretry = 1\n"

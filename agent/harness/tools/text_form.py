@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import struct
 
+from agent.contract.framing import fold, show_invisible
+
 _ODD = re.compile("[\udc80-\udcff]")
 _SHOWN_CODE = re.compile(r"\[U\+([0-9A-F]{4,6})\]")
 _SHOWN_BYTE = re.compile(r"\\x([89a-f][0-9a-f])")
@@ -66,8 +68,14 @@ def encode(text: str, encoding: str) -> bytes:
 
 def as_meant(text: str) -> str:
     """The characters that `[U+200B]` and `\\xe9` stand for where a tool showed them so."""
-    text = _SHOWN_CODE.sub(lambda m: chr(min(int(m[1], 16), 0x10FFFF)), text)
+    text = _SHOWN_CODE.sub(_meant, text)
     return _SHOWN_BYTE.sub(lambda m: chr(0xDC00 + int(m[1], 16)), text)
+
+
+def _meant(match: re.Match[str]) -> str:
+    """The character of a shown code point, if it is one that framing shows so; `[U+0041]` means itself."""
+    char = chr(min(int(match[1], 16), 0x10FFFF))
+    return char if show_invisible(char) != char or fold(char) == "<" or char in "&%\\=" else match[0]
 
 
 def as_shown(text: str) -> str:
