@@ -19,7 +19,7 @@ SMALL, SAMPLE = 1 << 16, 1 << 13
 _HEX = r"(?:3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa])"
 _DEC = r"(?:4[89]|5[0-7]|6[5-9]|[78][0-9]|90|9[7-9]|1[01][0-9]|12[0-2])"
 _OCT = r"(?:06[0-7]|07[01]|1[0-7][0-7])"
-_SIGNS = (b"%", b"\\x", b"\\u", b"\\U", b"&#", b"\\1", b"\\0")
+_SIGNS = (b"%", b"\\", b"&#")  # at least one is in most texts, and found early
 
 
 def _escape(hexadecimal: str, decimal: str, octal: str) -> str:

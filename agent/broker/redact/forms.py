@@ -21,7 +21,7 @@ from agent.broker.redact.escapes import normal
 
 SHORTEST = 8  # shorter values and pieces are ordinary text too often (reports F07)
 RUN = 12  # letters and digits in a row of a random value that count as a piece of it: 48 bits at least in hex
-ENCODED_RUN = 40  # the same for encoded forms, which are longer
+ENCODED_RUN = 64  # the same for encoded forms, which are longer
 ANCHOR = 8  # characters that the first pass looks for
 
 _DROP = bytes(b for b in range(256) if not chr(b).isalnum() or b > 127)

@@ -46,11 +46,11 @@ class KnownValues:
             for value in sorted({v for text in texts for v in values(text)}, key=len, reverse=True):
                 self._literals += [(spelt, name) for spelt in literals(value)]
                 for form in forms(name, value):
-                    longest = max(longest, len(form.text))
+                    longest = max(longest, len(form.text) * (5 if form.gaps else 2))
                     for offset in form.anchors:
                         key = form.text[offset : offset + ANCHOR]
                         self._forms.setdefault(key, []).append((form, offset))
-        self.reach = max(REACH, longest * 5)
+        self.reach = max(REACH, longest)
         self._finder: Any = None
 
     def __bool__(self) -> bool:
