@@ -76,7 +76,7 @@ def test_no_way_to_print_the_environment_shows_a_secret(rig: Rig) -> None:
         "cat /proc/self/environ /proc/1/environ /proc/$PPID/environ",
         "for p in /proc/[0-9]*; do cat $p/environ $p/cmdline; done",
         "p=$$; while [ \"$p\" -gt 1 ]; do cat /proc/$p/environ; p=$(awk '/^PPid:/{print $2}' /proc/$p/status); done",
-        'python3 -c \'import os; print(dict(os.environ)); print(open(f"/proc/{os.getppid()}/environ").read())\'',
+        "python3 -c 'import os; print(dict(os.environ)); print(open(f\"/proc/{os.getppid()}/environ\").read())'",
         f"cat /proc/{os.getpid()}/environ /proc/{os.getppid()}/environ",
     )
     session = rig.start()
@@ -173,7 +173,11 @@ def test_helper_process_holds_no_environment(tmp_path: Path, monkeypatch: pytest
         else:
             with pytest.raises(PermissionError):
                 environ.read_bytes()
-        control = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        control = subprocess.Popen(
+            [sys.executable, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert control.stdout is not None
+        control.stdout.readline()
         assert b"canary-github-token" in Path(f"/proc/{control.pid}/environ").read_bytes()
         control.communicate(b"\n")
     finally:
