@@ -9,10 +9,13 @@ view         make a page to look at of a transcript
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 
 def main(argv: list[str]) -> int:
     """Run one command; returns its exit status."""
+    # before site-packages: a dependency installs a package `tests` of its own there
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     command, rest = (argv[0], argv[1:]) if argv else ("", [])
     if command == "demo":
         from tests.support.demo import main as demo

@@ -100,12 +100,12 @@ class Broker:
             return self._failed(f"Airlock has a bug ({type(exc).__name__} at {place}). Nothing more was done.")
 
     def _steps(self, event: bytes) -> int:
+        self._results = Results(self._folder, self._redactor)
+        self._transcript = Transcript(self._results.transcript, self._redactor, time.time)
         settings = read_settings(self._plan)
         secrets = SecretStore.from_inputs(self._secret_inputs)
         for name, value in secrets.for_redaction().items():
             self._redactor.add(name, value)
-        self._results = Results(self._folder, self._redactor)
-        self._transcript = Transcript(self._results.transcript, self._redactor, time.time)
         # 2. the event
         trigger = event_of(settings, event)
         if isinstance(trigger, Skip):

@@ -1,0 +1,131 @@
+"""How runs end that do not finish: caps, cancels, crashes; always a report, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.broker.transcript import verify
+from tests.support.action import interrupt
+from tests.support.model_server import ModelServer
+from tests.support.model_turns import Call, Turn
+from tests.support.scenario import RUN_ID, World
+
+
+def leftovers(world: World) -> list[str]:
+    """Processes that still mention the world's folder, and private folders beside the workspace."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                arguments = Path(f"/proc/{name}/cmdline").read_bytes()
+                folder = os.readlink(f"/proc/{name}/cwd")
+            except OSError:
+                continue
+            if b"/github/git/" in arguments:
+                continue  # the simulator's own git
+            if (str(world.folder).encode() in arguments or folder.startswith(str(world.workspace))) and int(
+                name
+            ) != os.getpid():
+                found.append(arguments.decode("utf-8", "replace"))
+    return found + [str(p) for p in world.workspace.parent.glob(".airlock-*")]
+
+
+def test_the_cap_on_tool_calls_ends_the_run_with_a_partial_report(world: World) -> None:
+    """S7: the stop reason, how to raise the cap, and an exit status that is not green."""
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
+    turns = [Turn(calls=[Call("read_file", {"path": name})]) for name in ("README.md", "prices/cart.py")] * 4
+    with ModelServer(turns) as model:
+        result = world.run("workflow_run", event, model, inputs={"max-tool-calls": "3"})
+
+    assert (result.outputs["stop-reason"], result.outputs["outcome"], result.exit_status) == (
+        "max_tool_calls",
+        "capped",
+        3,
+    )
+    assert len([e for e in result.events("tool.result") if not e["is_error"]]) == 3
+    (issue,) = world.repository.data.issues.values()
+    assert "max-tool-calls" in (issue.body or "")
+    assert verify(result.results / "transcript.jsonl") == []
+
+
+def test_the_time_limit_ends_a_run_inside_a_command(world: World) -> None:
+    """A sleeping command does not outlive the run's clock."""
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
+    started = time.monotonic()
+    with ModelServer([Turn(calls=[Call("run_command", {"command": "sleep 120"})])]) as model:
+        result = world.run("workflow_run", event, model, inputs={"timeout-minutes": "0.15"})
+
+    assert (result.outputs["stop-reason"], result.exit_status) == ("timeout", 3)
+    assert time.monotonic() - started < 60
+    assert leftovers(world) == []
+
+
+def hang(_: object) -> Turn:
+    time.sleep(30)
+    return Turn(text="late")
+
+
+@pytest.mark.parametrize(
+    ("name", "turns"),
+    [
+        ("model call", hang),
+        ("command", [Turn(calls=[Call("run_command", {"command": "sleep 60"})])]),
+    ],
+)
+def test_a_cancel_leaves_a_partial_report_in_time(
+    world: World, name: str, turns: Callable[[object], Turn] | list[Turn]
+) -> None:
+    """SIGINT during a model call and during a command: report, exit status, workspace put back, nobody left."""
+    config = (world.workspace / ".git/config").read_bytes()
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
+
+    def when_busy(process: subprocess.Popen[str]) -> None:
+        while not model.requests:
+            time.sleep(0.05)
+        interrupt(1.5)(process)
+
+    with ModelServer(turns) as model:
+        result = world.run("workflow_run", event, model, interrupt_after=when_busy)
+
+    assert (result.outputs["stop-reason"], result.outputs["outcome"], result.exit_status) == (
+        "cancelled",
+        "cancelled",
+        6,
+    )
+    assert verify(result.results / "transcript.jsonl") == []
+    assert result.events("run.end")[0]["stop_reason"] == "cancelled"
+    assert "cancelled" in result.summary.lower()
+    assert (world.workspace / ".git/config").read_bytes() == config
+    assert leftovers(world) == []
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("victim", ["--broker", "--harness"])
+def test_a_killed_zone_ends_the_run_as_error_and_the_workspace_is_put_back(world: World, victim: str) -> None:
+    """kill -9 of the broker or the harness: never green, transcript valid up to there, nothing left."""
+    config = (world.workspace / ".git/config").read_bytes()
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
+
+    def kill(process: subprocess.Popen[str]) -> None:
+        while not model.requests:
+            time.sleep(0.05)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        for pid in children:
+            if victim.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                os.kill(int(pid), signal.SIGKILL)
+
+    with ModelServer(hang) as model:
+        result = world.run("workflow_run", event, model, interrupt_after=kill)
+
+    assert result.exit_status == 1
+    assert result.outputs["outcome"] == "error"
+    assert [p for p in verify(result.results / "transcript.jsonl") if "run.end" not in p] == []
+    assert (world.workspace / ".git/config").read_bytes() == config
+    assert leftovers(world) == []
