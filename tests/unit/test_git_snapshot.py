@@ -191,6 +191,9 @@ def test_a_nested_repository_is_not_entered_but_tracked_files_in_it_are(checkout
 
     assert by_path(snapshot.changes) == {"src/app.py": ("modified", blob(b"print(3)\n"))}
     assert sorted(snapshot.nested) == ["src", "vendor"]
+    assert sorted(worktree.commit("m").problems) == [
+        f"{name} has a git folder of its own: new files in it are left out." for name in ("src", "vendor")
+    ]
 
 
 def test_a_submodule_keeps_its_commit_whatever_stands_there(checkout: Path, tmp_path: Path) -> None:

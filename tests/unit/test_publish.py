@@ -410,16 +410,32 @@ def test_a_secret_in_message_or_branch_sends_nothing(bench: Bench) -> None:
 
 def test_a_submodule_stays_where_it_is_and_changing_it_is_refused(bench: Bench, tmp_path: Path) -> None:
     """The base's gitlink is in the pushed tree untouched; a commit that moves it sends nothing."""
-    entries = dict(bench.worktree.shadow.entries(bench.worktree.shadow.tree_of(bench.start)))
-    entries[b"mods/sub"] = Entry("160000", "d" * 40)
-    shadow = bench.worktree.shadow
-    entries[b"mods/sub"] = Entry("160000", "e" * 40)
-    moved = shadow.commit(shadow.write_tree(entries), [bench.start], "Move", AUTHOR, seconds=1)
+    api = SimApi(bench.sim.api_url, "acme/widgets", "t0ken")
+    tree = {
+        "base_tree": bench.start,
+        "tree": [{"path": "mods/sub", "mode": "160000", "type": "commit", "sha": "d" * 40}],
+    }
+    made = api.post("git/trees", tree, step="t")["sha"]
+    commit = {"message": "sub", "tree": made, "parents": [bench.start]}
+    start = api.post("git/commits", commit, step="c")["sha"]
+    api.patch("git/refs/heads/feature/x", {"sha": start}, step="r")
+    workspace = tmp_path / "with-sub"
+    bench.repository.checkout(workspace, "feature/x")
+    worktree = worktree_of(workspace, tmp_path / "shadow-sub")
+    (workspace / "mods/sub").rmdir()
+    (workspace / "src/app.py").write_text("print(2)\n")
+    honest = worktree.commit("Honest")
+    shadow = worktree.shadow
+    entries = {**shadow.entries(honest.tree), b"mods/sub": Entry("160000", "e" * 40)}
+    moved = shadow.commit(shadow.write_tree(entries), [honest.sha], "Move", AUTHOR, seconds=1)
+    bench.sim.requests.clear()
 
     with pytest.raises(Refusal) as caught:
-        bench.publisher().push(moved, "agent/x")
+        bench.publisher(worktree, start=start).push(moved, "agent/x")
     assert caught.value.code == "push_submodule_refused"
     assert bench.sim.requests == []
+    bench.publisher(worktree, start=start).push(honest.sha, "agent/x")
+    assert files_of(bench.repository, "agent/x")["mods/sub"] == "160000"
 
 
 def test_many_files_go_in_several_trees(bench: Bench) -> None:

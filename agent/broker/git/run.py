@@ -179,7 +179,7 @@ class Git:
                 out, err = _exchange(process, stdin, timeout_s, limit)
             except subprocess.TimeoutExpired as exc:
                 process.kill()
-                raise UpstreamError(step, f"took longer than {timeout_s:.0f} s") from exc
+                raise UpstreamError(step, f"took longer than {timeout_s:g} s") from exc
             finally:
                 if process.poll() is None:
                     process.kill()

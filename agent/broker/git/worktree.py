@@ -108,7 +108,8 @@ class WorkTree:
             left = " ".join(snapshot.problems)
             raise ToolInputError(f"There is nothing to commit: no file differs from the last commit. {left}".strip())
         self.head = self.shadow.commit(tree, [self.head], text, self._author)
-        return Committed(self.head, tree, text, changes, snapshot.problems)
+        nested = [f"{name} has a git folder of its own: new files in it are left out." for name in snapshot.nested[:20]]
+        return Committed(self.head, tree, text, changes, (*snapshot.problems, *nested))
 
 
 def _select(changes: Sequence[Change], paths: Sequence[str]) -> tuple[Change, ...]:
