@@ -85,7 +85,8 @@ def _compiled(cache: Path) -> Path | None:
             for link in (["-static"], []):
                 command = [compiler, "-O2", *link, "-o", str(made), str(SOURCE)]
                 done = subprocess.run(command, env=_BUILD_ENV, capture_output=True, check=False, timeout=60)
-                if done.returncode == 0:
+                # A parent that reaps every child (launch) may leave no status: the file is what counts.
+                if done.returncode == 0 and made.is_file():
                     made.chmod(0o755)
                     made.replace(target)
                     break
