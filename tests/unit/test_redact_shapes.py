@@ -126,6 +126,6 @@ def test_any_json_document_with_a_credential_stays_json(document: Any, name: str
 def test_hostile_repetition_takes_linear_time(piece: str) -> None:
     """A model or a log can be a megabyte of half a credential; quadratic work would take minutes."""
     text = piece * (600_000 // len(piece)) + "1"
-    started = time.monotonic()
+    started = time.process_time()
     REDACTOR.outside(text)
-    assert time.monotonic() - started < 8
+    assert time.process_time() - started < 8
