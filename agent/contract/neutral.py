@@ -51,7 +51,7 @@ _COMMANDS = (
     "set-env|set-output|save-state|add-path|add-mask|add-matcher|remove-matcher|warning|error|debug|notice|group|"
     "endgroup|echo|stop-commands|internal-set-repo-path"
 )
-_COMMAND = re.compile(rf"(?im)^[^\S\n\u200b]*[\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*(::)(?=(?:{_COMMANDS})\b)")
+_COMMAND = re.compile(rf"(?im)^[ \t\u00a0\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*(::)(?=(?:{_COMMANDS})\b)")
 _LOG_COMMAND = re.compile(r"##(?=\[[A-Za-z]|vso\[)", re.I)
 _HIDDEN_NOTE = re.compile(r"(?m)^ {0,3}\[[^\]\n]{1,200}\](?=:[ \t]*(?:#|<>)(?:\s|$))")
 _DROPPED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")

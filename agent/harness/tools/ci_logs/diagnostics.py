@@ -6,9 +6,10 @@ import re
 
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log, Place, place_of
 
-_P = (
-    r"(?:##\[error\])?\s{0,4}((?:[A-Za-z]:[\\/]|file://)?[^\s:(),;'\"|]+(?: [^\s:(),;'\"|]+)?\.[A-Za-z]\w{0,9}|"
-    r"(?:\S*/)?(?:Dockerfile|Makefile|Rakefile|Gemfile)\S*)"
+_P = (  # bounded, so that no line of a hostile log can make the match quadratic
+    r"(?:##\[error\])?\s{0,4}((?:[A-Za-z]:[\\/]|file://)?"
+    r"(?:[^\s:(),;'\"|]{1,240}(?: [^\s:(),;'\"|.]{1,60}){0,1}\.[A-Za-z]\w{0,9}|"
+    r"(?:[^\s:]{0,200}/)?(?:Dockerfile|Makefile|Rakefile|Gemfile)[^\s:(]{0,60}))"
 )
 _COLONS = re.compile(rf"^{_P}:(\d+)(?::(\d+))?(?:[:-]\d+)?(?: -)?:? +(?:fatal |syntax )?(error|Error|ERROR|E)\b:?(.*)$")
 _PARENS = re.compile(rf"^{_P}\((\d+)(?:,(\d+))?(?:,\d+,\d+)?\) ?: (?:fatal )?error\b(.*)$")

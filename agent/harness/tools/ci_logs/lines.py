@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 BLOCK = 1 << 20
 LINE_CAP = 16_384  # bytes kept of one line; a minified bundle in an error message is not worth more
+READ_CAP = 1_000  # characters of one line that readers look at; what matters stands at its beginning or end
 SHOWN_CAP = 400  # characters of one line in an extract
 
 _STAMP = re.compile(rb"(?:\xef\xbb\xbf)*(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?Z ?(?:\xef\xbb\xbf)*")
@@ -76,7 +77,8 @@ def clean(raw: bytes) -> str:
         text = next((p for p in reversed(text.split("\r")) if p.strip()), "")
     if "\x1b" in text or "\x9b" in text:
         text = _ANSI.sub("", text)
-    return _CONTROL.sub("", text).replace("\ufeff", "").rstrip()
+    text = _CONTROL.sub("", text).replace("\ufeff", "").rstrip()
+    return text if len(text) <= READ_CAP else f"{text[: READ_CAP - 100]} … {text[-90:]}"
 
 
 def shorten(text: str) -> str:

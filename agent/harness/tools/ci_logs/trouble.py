@@ -12,8 +12,8 @@ _WORDS = (
     r"cancel|no space|disk space|out ?of ?memory|\boom|expected|not ok|refused|invalid|missing|mismatch|conflict|"
     r"violat|required|requires|not set|empty|too ?many|bad gateway|unavailable|handshake|reset by peer|\beof|"
     r"econn|etimedout|enotfound|eai_again|enospc|lost communication|shutdown signal|no matching|no solution|"
-    r"no required|no version|no installation|\.kts?:|yn00|nu1\d|segmentation|core dumped|issues|offen[cs]e|reformat|problem|"
-    r"credential|remote:|"
+    r"no required|no version|no installation|\.kts?:|yn00|nu1\d|segmentation|core dumped|issues|offen[cs]e|reformat|"
+    r"problem|credential|remote:|"
     "●|✗|✖|✘|×|╷"
 )
 
