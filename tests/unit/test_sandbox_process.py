@@ -202,7 +202,8 @@ def test_killed_trusted_side_leaves_nothing(strongest: Rig) -> None:
     root, command = str(strongest.root), strongest.backend._helper
     code = (
         "import sys; from agent.sandbox.process import ProcessBackend; from agent.contract.sandbox import *;"
-        f"s = ProcessBackend(helper={command!r}, base={str(strongest.root.parent)!r}).start(SandboxSpec(Purpose.MAIN, {root!r}));"
+        f"b = ProcessBackend(helper={command!r}, base={str(strongest.root.parent)!r});"
+        f"s = b.start(SandboxSpec(Purpose.MAIN, {root!r}));"
         f"s.exec(ExecRequest('sleep {mark}'))"
     )
     starter = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).resolve().parents[2])
