@@ -407,6 +407,7 @@ def test_the_sandbox_user_cannot_read_the_real_git_folder_and_cannot_write_its_o
     """Permissions alone hold here, before Landlock; reading the objects is the control."""
     prepared = prepare(checkout, tmp_path / "state")
     place = Path(prepared.readable[0]).parent.parent
+    assert prepared.hidden == (str(place / "private"),)
 
     config = as_sandbox(prepared, checkout, "cat", f"{place}/private/1/config")
     listed = as_sandbox(prepared, checkout, "ls", str(place))
@@ -525,7 +526,7 @@ def test_a_mounted_git_folder_is_not_moved(checkout: Path, tmp_path: Path) -> No
     log = as_sandbox(prepared, checkout, "git", "log", "--format=%s").stdout
 
     assert log == "first\n"
-    assert prepared.readable == (str(real / "objects"),)
+    assert (prepared.readable, prepared.hidden) == ((str(real / "objects"),), (str(real),))
     assert listing(real) == before
     assert undo(tmp_path / "state") == ()
 

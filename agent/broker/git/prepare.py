@@ -57,6 +57,7 @@ class Prepared:
         index: the real index, None where there is none.
         secrets: credential values found; for the redactor, never printed.
         uid, gid: user that the sandbox and harness run as.
+        hidden: absolute paths that the sandbox must neither read nor write, for its probe.
         inside: device and inode of the private place where it lies in the workspace, which no snapshot enters.
     """
 
@@ -70,6 +71,7 @@ class Prepared:
     secrets: tuple[str, ...]
     uid: int
     gid: int
+    hidden: tuple[str, ...] = ()
     inside: tuple[int, int] | None = None
 
     def __repr__(self) -> str:
@@ -182,8 +184,16 @@ class _Preparation:
             secrets,
             self._uid,
             self._gid,
+            self._hidden(top),
             self._identity(),
         )
+
+    def _hidden(self, top: GitDir) -> tuple[str, ...]:
+        """Real git folders, with their configuration."""
+        paths = [] if self._place is None else [str(self._place / "private")]
+        if top.common is not None and not top.common.is_relative_to(self._workspace):
+            paths.append(str(top.common))  # a linked worktree's repository, or one that is mounted apart
+        return tuple(paths)
 
     def _identity(self) -> tuple[int, int] | None:
         if not self._inside or self._place is None:
