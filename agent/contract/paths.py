@@ -78,8 +78,13 @@ def outside(path: str) -> Refusal:
 
 def is_git_name(name: str) -> bool:
     """A path component that is `.git` on some file system: any case, width, invisible characters, short name."""
-    # fold() drops spaces, so the trailing-space form needs no case of its own
-    return any(_GIT_NAME.match(fold(part)) for part in name.split("\\"))
+    if name.isascii():
+        low = name.lower()
+        if "git" not in low and "~" not in low:
+            return False
+    else:
+        low = fold(name)
+    return any(_GIT_NAME.match(part) for part in low.split("\\"))
 
 
 def has_git_name(path: str) -> bool:
