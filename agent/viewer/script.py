@@ -38,7 +38,8 @@ for (const event of events) {
   group.events.push(event);
   if (kind.endsWith(".denied")) group.denials++;
   if (kind === "tool.result" && event.is_error || kind === "hook.end" && event.passed === false ||
-      kind === "egress.response" && num(event.status) >= 400 || kind === "sandbox.probe" && event.ok === false ||
+      kind === "egress.response" && (num(event.status) >= 400 || event.status === null) ||
+      kind === "sandbox.probe" && event.ok === false ||
       kind === "log" && event.level === "error") group.errors++;
   if (kind === "tool.call") { group.tools.push(str(event.name)); if (EDITS.has(event.name)) group.edits++; }
   if (kind === "model.response") {
@@ -100,6 +101,9 @@ const sides = (oldText, newText) => {
 const head = (title, ...tags) => el("h3", "", title, ...tags.flatMap((t) => [" ", t]));
 const tag = (words, cls) => el("span", "tag " + cls, words);
 const dim = (words) => el("span", "dim", words);
+const unanswered = (e) => num(e.status) >= 400 || e.status === null;
+const ended = (e) =>
+  e.timed_out ? "timed out" : e.signal ? "signal " + num(e.signal) : "exit status " + num(e.exit_code);
 const took = (e) => e.ms === undefined ? "" : secs(num(e.ms));
 const passed = (ok, yes, no) => ok ? tag(yes, "good") : tag(no, "bad");
 const RENDER = {
@@ -129,7 +133,11 @@ const RENDER = {
   "diff": (e) => [head("Changes of the run", dim("+" + num(e.added) + " −" + num(e.removed))), text(e.text, "diff")],
   "egress.request": (e) => [head(str(e.method) + " " + str(e.path), dim("to " + str(e.connection)))],
   "egress.response": (e) => [
-    head("Answer", tag(str(e.status), num(e.status) >= 400 ? "bad" : "good"), dim(took(e)))],
+    head("Answer", tag(str(e.status) || "none came", unanswered(e) ? "bad" : "good"), dim(took(e))), text(e.error)],
+  "command": (e) => [
+    head("Command ended", passed(e.exit_code === 0 && !e.timed_out, "exit status 0", ended(e)),
+      dim([secs(num(e.duration_ms)), e.output_id ? "full text in output/" + str(e.output_id) + ".txt" : ""]
+        .filter(Boolean).join(" · "))), text("$ " + str(e.command))],
   "egress.denied": (e) => [
     head("Refused: " + str(e.method) + " " + str(e.path), tag(str(e.code), "bad")), text(e.message || e.reason)],
   "tool.denied": (e) => [head("Refused: " + str(e.name), tag(str(e.code || "denied"), "bad")), text(e.reason)],

@@ -10,6 +10,7 @@ import random
 import re
 import secrets
 import string
+import time
 import urllib.parse
 from collections.abc import Callable
 
@@ -270,3 +271,15 @@ def test_a_growing_text_is_not_scanned_again() -> None:
         body += b"a message of five thousand bytes " * 150
         growing.known_bytes(body + b"]}")
     assert scanned < 200 * (5000 + known.reach + 100)
+
+
+def test_a_stream_inside_one_endless_key_stays_near_linear() -> None:
+    """A megabyte that looks like one key block, in small pieces: nothing of it gets out, and soon."""
+    stream, out = Stream(Redactor({"A": TOKEN})), ""
+    started = time.process_time()
+    out += stream.feed("-----BEGIN PRIVATE KEY-----\n")
+    for _ in range(60):
+        out += stream.feed("k7QzXw19bTk7QzXw19bTLm4RpV8nZcLm\n" * 250)
+    out += stream.flush()
+    assert "k7QzXw19" not in out.split("[redacted:private-key]")[0]
+    assert time.process_time() - started < 8

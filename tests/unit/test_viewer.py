@@ -190,6 +190,8 @@ def run_of(turns: int, size: int) -> list[dict[str, Any]]:
             events.append(
                 {"type": "tool.result", "turn": turn, "name": "run_command", "text": body, "is_error": failed}
             )
+    events.append({"type": "command", "command": "make test", "exit_code": 2, "duration_ms": 5.0, "output_id": "3"})
+    events.append({"type": "egress.response", "status": None, "error": "no route to the model"})
     diff = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-x = 1\n+x = 3\n y = 2"
     events.append({"type": "diff", "text": diff, "added": 1, "removed": 1})
     end = {"type": "run.end", "stop_reason": "completed", "outcome": "done", "exit_status": 0, "output": "Fixed."}
@@ -277,6 +279,9 @@ def test_diffs_and_the_chart_are_rendered(tab: Browser, tmp_path: Path) -> None:
     )
     assert tab.js("[...document.querySelectorAll('.diff .add')].map(x => x.textContent).includes('+x = 3')") is True
     assert tab.js("document.querySelectorAll('#use polyline').length") == 2
+    shown = tab.js("document.getElementById('turns').textContent")
+    assert "exit status 2 5 ms · full text in output/3.txt$ make test" in shown
+    assert "Answer none came" in shown
     assert "up to 9,655, and cost, up to $0.0400" in tab.js("document.querySelector('#use svg').ariaLabel")
     assert tab.js("document.querySelectorAll('#use tbody tr').length") == 10
 

@@ -22,25 +22,28 @@ class Stream:
         self._redact = redactor.outside if shapes else redactor.known
         self._margin = redactor.reach
         self._held = ""
+        self._due = 2 * self._margin  # length at which a cut is tried
 
     def feed(self, text: str) -> str:
         """Take the next piece; return what can be let out now, often nothing."""
         self._held += text
-        if len(self._held) < 2 * self._margin:
+        size = len(self._held)
+        if size < self._due:
             return ""
-        if len(self._held) > PATIENCE:
+        if size > PATIENCE:
             return self.flush()
-        cut = len(self._held) - self._margin
-        while cut > 0:
-            line = self._held.rfind("\n", 0, cut) + 1 or cut
-            head, tail = self._redact(self._held[:line]), self._redact(self._held[line:])
-            if head + tail == self._redact(self._held):
-                self._held = self._held[line:]
+        whole = self._redact(self._held)
+        for before in (size - self._margin, (size - self._margin) // 2):
+            cut = self._held.rfind("\n", 0, before) + 1 or before
+            head = self._redact(self._held[:cut])
+            if head + self._redact(self._held[cut:]) == whole:
+                self._held = self._held[cut:]
+                self._due = 2 * self._margin
                 return head
-            cut = line - 1 - self._margin // 4
+        self._due = 2 * size  # not again for every piece: the work stays near linear
         return ""
 
     def flush(self) -> str:
         """End of the text: let out what is held."""
-        held, self._held = self._held, ""
+        held, self._held, self._due = self._held, "", 2 * self._margin
         return self._redact(held)
