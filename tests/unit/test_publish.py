@@ -452,6 +452,24 @@ def test_many_files_go_in_several_trees(bench: Bench) -> None:
     assert made.tree != EMPTY_TREE
 
 
+def test_a_large_commit_of_text_takes_few_requests_and_every_byte_arrives(bench: Bench) -> None:
+    """Small text travels inside the trees; binary, empty and large files by blobs; the tree is the checked one."""
+    wanted = {f"t/{n}": f"naïve {n}\r\n\ttext \x01 without end".encode() * (n * 40) for n in range(1, 60)}
+    wanted |= {"t/nul": b"a\0b", "t/latin": b"caf\xe9", "t/none": b"", "t/big": b"x" * 70_000}
+    for name, data in wanted.items():
+        bench.write(name, data)
+    (bench.workspace / "t/link").symlink_to("1")
+    made = bench.worktree.commit("Large")
+
+    pushed = bench.publisher().push(made.sha, "agent/large")
+
+    assert bench.repository.git.commit_info(pushed.sha).tree == made.tree
+    assert {name: bench.repository.read("agent/large", name) for name in wanted} == wanted
+    sent = bench.sent()
+    assert sent.count(("POST", "git/blobs")) < 20
+    assert len(sent) < 30
+
+
 def test_nothing_to_push_is_the_models_to_mend(bench: Bench) -> None:
     """A push without a commit is told as such."""
     with pytest.raises(ToolInputError, match="Commit first"):

@@ -4,7 +4,8 @@ Steps of `Publisher.push`, numbered as in the code:
  1. rules on the branch's name and on every commit to be sent, before anything is sent
  2. where the branch stands at GitHub, and whether it is protected there
  3. what to build on: nothing yet, our own earlier commits, or a conflict, which is told
- 4. blobs, trees and commits; every id that GitHub returns is compared with ours
+ 4. blobs, trees and commits; every id that GitHub returns is compared with ours. Of a large commit small text
+    files travel inside the tree, since writes are paced
  5. the ref, last and never forced: a failure before it leaves loose objects that nothing refers to
 
 The caller still owes: the mode's git tier, the prepush gate on `commit`'s tree, pacing.
@@ -36,6 +37,9 @@ from agent.contract.errors import Refusal, ToolInputError, UpstreamError
 
 TRAILER = "Airlock-Run"
 _TREE_ENTRIES = 500  # per request; GitHub's own limit is 100,000 entries or 7 MB
+_TREE_BYTES = 1 << 20  # of file text inside one request
+_BLOBS = 12  # blobs sent one by one; writes are paced a second apart, so more go inside the tree
+_INLINE_BYTES = 64 << 10  # largest text file that goes inside a tree
 _EARLIER_COMMITS = 30  # of a former attempt, looked at to see that all are ours
 
 
@@ -275,12 +279,14 @@ class Publisher:
 
     def _send_tree(self, before: str, after: str) -> None:
         changes = self._shadow.names_changed(before, after)
-        have = {entry.sha for entry in self._shadow.entries(before).values()}
-        for change in changes:
-            if change.new is not None and change.new.sha not in have:
+        have = {entry.sha for entry in self._shadow.entries(before).values()} | self._sent
+        fresh = {c.new.sha: c for c in changes if c.new is not None and c.new.sha not in have}
+        texts = self._inline(list(fresh)) if len(fresh) > _BLOBS else {}
+        for sha, change in fresh.items():
+            if sha not in texts:
                 self._send_blob(change)
         base = before
-        for entries in _batches(changes):
+        for entries in _batches(changes, texts):
             body: dict[str, Any] = {"tree": entries}
             if base != EMPTY_TREE:
                 body["base_tree"] = base
@@ -289,11 +295,23 @@ class Publisher:
         if base != after:
             raise UpstreamError("create tree", f"GitHub made the tree {base}, not the one checked here, {after}")
 
+    def _inline(self, shas: list[str]) -> dict[str, str]:
+        """Text of blobs that a tree can carry; the tree's id, compared below, proves that no byte changed."""
+        sizes = self._shadow.sizes(shas)
+        texts: dict[str, str] = {}
+        with self._shadow.reader() as reader:
+            for sha, _, data in reader.read_many([s for s in shas if sizes.get(s, 0) <= _INLINE_BYTES]):
+                try:
+                    text = data.decode("utf-8")
+                except UnicodeDecodeError:
+                    continue
+                if text and "\0" not in text:
+                    texts[sha] = text
+        return texts
+
     def _send_blob(self, change: Change) -> None:
         assert change.new is not None
         sha = change.new.sha
-        if sha in self._sent:
-            return
         step = f"create blob {display(change.path)}"
         content = base64.b64encode(self._shadow.read(sha)).decode("ascii")
         answer = self._api.post("git/blobs", {"content": content, "encoding": "base64"}, step=step)
@@ -379,7 +397,7 @@ def _check_names(changes: Sequence[Change]) -> None:
             ) from None
 
 
-def _batches(changes: Sequence[Change]) -> Iterator[list[dict[str, Any]]]:
+def _batches(changes: Sequence[Change], texts: Mapping[str, str]) -> Iterator[list[dict[str, Any]]]:
     """Tree entries for requests that build on each other.
 
     Where a file takes the place of a folder or the other way round, deletions go first, in requests of
@@ -389,8 +407,17 @@ def _batches(changes: Sequence[Change]) -> Iterator[list[dict[str, Any]]]:
     kept = [c for c in changes if c.new is not None]
     groups = [gone, kept] if _replaces(gone, kept) else [[*gone, *kept]]
     for group in groups:
-        for start in range(0, len(group), _TREE_ENTRIES):
-            yield [_entry(change.path, change.new) for change in group[start : start + _TREE_ENTRIES]]
+        batch: list[dict[str, Any]] = []
+        size = 0
+        for change in group:
+            entry = _entry(change.path, change.new, texts)
+            size += len(entry.get("content", ""))
+            if batch and (len(batch) >= _TREE_ENTRIES or size > _TREE_BYTES):
+                yield batch
+                batch, size = [], len(entry.get("content", ""))
+            batch.append(entry)
+        if batch:
+            yield batch
 
 
 def _replaces(gone: Sequence[Change], kept: Sequence[Change]) -> bool:
@@ -406,9 +433,11 @@ def _replaces(gone: Sequence[Change], kept: Sequence[Change]) -> bool:
     return bool(old & above(kept) or new & above(gone))
 
 
-def _entry(path: bytes, entry: Entry | None) -> dict[str, Any]:
+def _entry(path: bytes, entry: Entry | None, texts: Mapping[str, str]) -> dict[str, Any]:
     name = path.decode("utf-8")
     if entry is None:
         return {"path": name, "mode": "100644", "type": "blob", "sha": None}
     assert entry.mode != GITLINK  # rule 8
+    if (text := texts.get(entry.sha)) is not None:
+        return {"path": name, "mode": entry.mode, "type": "blob", "content": text}
     return {"path": name, "mode": entry.mode, "type": "blob", "sha": entry.sha}
