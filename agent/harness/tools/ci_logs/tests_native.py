@@ -51,8 +51,8 @@ def go(log: Log, out: Findings) -> None:
 
 
 def _go_parents(lines: list[str]) -> set[str]:
-    names = [m[2] for text in lines if (m := _GO_FAIL.match(text))]
-    return {n for n in names if any(o.startswith(n + "/") for o in names)}
+    names = {m[2] for text in lines if (m := _GO_FAIL.match(text))}
+    return {n[:at] for n in names for at, c in enumerate(n) if c == "/"}
 
 
 def _go_messages(log: Log, out: Findings, i: int, depth: int) -> Place | None:
