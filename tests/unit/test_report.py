@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from agent.broker.redact import Redactor
 from agent.broker.report import actions
@@ -91,6 +93,19 @@ def test_a_report_has_no_effects(write: Any) -> None:
     assert oracles.terminal_escapes(text) == []
     assert text.count("<!--") == (0 if write is summary else 1)
     assert "All good" in text
+
+
+@pytest.mark.parametrize(
+    "words", ["see\n````\nabc", "<details><summary>x</summary>\nhi", "<table><tr><td>", "a\n<pre>\nb"]
+)
+def test_the_models_words_swallow_nothing_of_the_report(words: str) -> None:
+    """An open fence, fold or table ends with them: what was not done stays in sight."""
+    rendered = MarkdownIt("commonmark", {"html": True}).render(comment(capped(output=words)))
+    assert "<strong>Not done:</strong>" in rendered
+    before = rendered.split("<strong>Not done:</strong>")[0]
+    for tag in ("details", "table", "pre", "td"):
+        assert len(re.findall(rf"<{tag}\b", before)) == before.count(f"</{tag}>")
+    assert "<b>" in comment(capped(output="`<b>` stays"))
 
 
 def test_the_comment_begins_with_its_mark_alone() -> None:

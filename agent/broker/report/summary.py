@@ -6,16 +6,20 @@ mentioned, nothing is closed, loaded or commanded by a report.
 
 from __future__ import annotations
 
+import re
+
 from agent.broker.report.facts import RAISE, Cap, RunReport
 from agent.broker.report.log import duration
 from agent.broker.report.markdown import code, details, table
-from agent.contract.neutral import neutralise
+from agent.contract.neutral import BREAK, neutralise
+from agent.contract.neutral_code import open_fence, outside, strict_code
 from agent.contract.outcomes import StopReason
 
 SUMMARY_CAP = 1_000_000  # bytes: over 1,048,576 the runner drops the summary whole
 COMMENT_CAP = 60_000  # UTF-16 units of 65,536: what redaction and neutralising may add fits in between
 WORDS_CAP = 40_000  # of the model's last words in a comment
 ROWS = 100
+_TAG = re.compile(r"<(?=[A-Za-z/])")
 
 _SIGN = {
     "done": "✅",
@@ -87,9 +91,18 @@ def _why(report: RunReport) -> str:
 
 
 def _words(report: RunReport, cap: int) -> str:
+    """The model's last words, closed in themselves: no open fence or tag of theirs swallows what follows."""
     if not report.output.strip():
         return ""
-    return neutralise(report.output.strip(), limit=cap, rest="The rest is in the transcript.")
+    text = neutralise(report.output.strip(), limit=cap, rest="The rest is in the transcript.")
+    fence = open_fence(text)
+    if fence:
+        text += f"\n{fence}"
+    parts, at = [], 0
+    for start, end in outside(text, strict_code(text)):
+        parts += [text[at:start], _TAG.sub(f"<{BREAK}", text[start:end])]
+        at = end
+    return "".join([*parts, text[at:]])
 
 
 def _published(report: RunReport) -> str:
