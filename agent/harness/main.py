@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from agent.contract.facts import RunFacts
 from agent.contract.framing import frame
 from agent.contract.modes import Tier
 from agent.contract.tool import AgentTool
-from agent.harness.clients import ModelClient
-from agent.harness.loop import Limits, LoopResult, StopReason, ToolCall, run_loop
+from agent.harness.clients import Compactor, ModelClient
+from agent.harness.loop import CancelToken, Limits, LoopResult, StopReason, StructuredOutput, ToolCall, run_loop
 from agent.harness.playbooks import NAMES, playbook, system_prompt
 from agent.harness.ports import BrokerPort
 from agent.harness.tools import BUILTIN
@@ -31,6 +31,11 @@ from agent.harness.tools.declared import declared_tools
 from agent.kernel.beneath import Beneath
 from agent.kernel.channel import Caller, CallFailed, Channel, ChannelError
 from agent.kernel.confine import confine_harness, restrict_files, set_non_dumpable
+
+UNPRICED = (
+    "The price of a model of this run is not known, so the cap on cost cannot hold. "
+    "Set a cap on tokens (ai.maxTokensPerRun) instead."
+)
 
 
 def main(channel_fd: int, plan_fd: int) -> int:
@@ -56,7 +61,7 @@ def main(channel_fd: int, plan_fd: int) -> int:
             result = run(facts, caller)  # 4
         except (AirlockError, OSError, TypeError, ValueError, LookupError, AttributeError) as exc:
             result = LoopResult("", ok=False, stop_reason=StopReason.ERROR, reason=f"{type(exc).__name__}: {exc}")
-        _finish(caller, result)  # 5
+        finish(caller, result)  # 5
     except ChannelError:
         return 1  # the broker is gone or has ended the run
     except CallFailed:
@@ -64,30 +69,60 @@ def main(channel_fd: int, plan_fd: int) -> int:
     return 0
 
 
-def run(facts: RunFacts, broker: BrokerPort, custom: tuple[AgentTool, ...] = ()) -> LoopResult:
-    """One loop over the tools that the facts offer."""
+def run(
+    facts: RunFacts,
+    broker: BrokerPort,
+    custom: Sequence[AgentTool] = (),
+    *,
+    builtin: Sequence[AgentTool] = BUILTIN,
+    structured: StructuredOutput | None = None,
+    cancel: CancelToken | None = None,
+) -> LoopResult:
+    """One loop over the tools that the facts offer.
+
+    Args:
+        custom: tools written in Python, where the harness is a library.
+        builtin: the families' tools, as they are or wrapped.
+        structured: how a structured ending is checked.
+        cancel: ends the loop at any step.
+
+    Raises:
+        UserError: a custom tool's name, tier or schema is wrong.
+        OSError: the workspace cannot be opened.
+    """
     with Beneath(facts.workspace) as files:
-        context = ToolContext(facts=facts, broker=broker, files=files)
-        belt: Belt = make_belt(
-            context, BUILTIN, (*declared_tools(facts), *custom), tiers=[Tier(t) for t in facts.options["tiers"]]
-        )
+        belt = belt_of(ToolContext(facts=facts, broker=broker, files=files), custom, builtin)
         recorder = Recorder(broker)
+        client = ModelClient(broker, facts.models, logger=recorder)
+        max_cost = facts.options.get("max_cost")
+        if max_cost is not None and not client.priced:
+            recorder.event("agent.note", {"turn": 0, "text": UNPRICED})
         return run_loop(
-            ModelClient(broker, facts.models, logger=recorder),
+            client,
             system=system_prompt(facts),
             task=facts.task,
             tools=belt.tools,
             forbidden=belt.forbidden,
             hooks=StopHook(broker),
             logger=recorder,
+            optimizer=Compactor.for_models(facts.models),
+            structured=structured,
+            cancel=cancel,
             limits=Limits(
                 max_tool_calls=facts.max_tool_calls,
                 max_turns=facts.max_turns,
                 timeout_s=facts.timeout_s,
                 max_tokens=facts.max_tokens,
-                max_cost=facts.options.get("max_cost"),
+                max_cost=max_cost,
             ),
         )
+
+
+def belt_of(context: ToolContext, custom: Sequence[AgentTool], builtin: Sequence[AgentTool] = BUILTIN) -> Belt:
+    """The belt of a run. Raises UserError for a custom tool that cannot be one."""
+    facts = context.facts
+    tiers = [Tier(t) for t in facts.options["tiers"]]
+    return make_belt(context, builtin, (*declared_tools(facts), *custom), tiers=tiers)
 
 
 class Recorder:
@@ -117,7 +152,8 @@ class StopHook:
         return f"The stop script did not pass.\n{frame(answer.payload.decode('utf-8', 'replace'))}"
 
 
-def _finish(broker: BrokerPort, result: LoopResult) -> None:
+def finish(broker: BrokerPort, result: LoopResult) -> None:
+    """Tell the broker how the loop ended; its own word may be another (`agent.broker.closing.settle`)."""
     structured = result.structured if result.stop_reason is StopReason.STRUCTURED else None
     body = {
         "stop_reason": result.stop_reason.value,
@@ -128,7 +164,7 @@ def _finish(broker: BrokerPort, result: LoopResult) -> None:
         "turns": result.turns,
         "tool_calls": result.tool_calls,
     }
-    broker.call("finish", json.dumps(body).encode())
+    broker.call("finish", json.dumps(body, default=str).encode())
 
 
 def _hello(channel: Channel) -> RunFacts:

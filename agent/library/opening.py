@@ -1,0 +1,221 @@
+"""What a run of the library may do, decided before anything acts: tools, limits, routes, manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from agent.broker.egress import Egress
+from agent.broker.gate import Ceiling, Gate
+from agent.broker.git.rules import ALWAYS_PROTECTED, BranchRules, TreeRules
+from agent.broker.github import GitHubApi
+from agent.broker.limits import Limits
+from agent.broker.manifest import Manifest, freeze
+from agent.broker.mode import Wish
+from agent.broker.opening import GATE_WORDS, MAX_TURNS
+from agent.broker.policy.builtin import RunParameters, github_connection, model_connection
+from agent.broker.policy.decide import Policy
+from agent.broker.policy.words import Authority
+from agent.broker.settings import TASK_CAP
+from agent.contract.errors import UserError
+from agent.contract.facts import RunFacts
+from agent.contract.modes import MODES, TOOL_TIERS, Mode, Tier, offered_tools
+from agent.contract.sandbox import Purpose
+from agent.contract.tool import AgentTool
+from agent.harness.main import belt_of
+from agent.harness.tools.context import ToolContext
+from agent.library.client import Client
+from agent.library.words import RunContext
+
+EVENT = "library"  # stands where an action's event would
+LOCAL = "local/workspace"  # stands where a repository's name would
+
+
+@dataclass(frozen=True)
+class Remote:
+    """The repository at GitHub.
+
+    Attributes:
+        default_branch: as GitHub says.
+        repository_id: for the numeric form of paths.
+    """
+
+    default_branch: str
+    repository_id: int | None
+
+
+def check_call(client: object, mode: object, task: object, context: object) -> None:
+    """Refuse what cannot be a run, before anything is made.
+
+    Raises:
+        UserError: with what to hand in instead.
+    """
+    if client is None:
+        raise UserError("There is no client: create_client gave None, as the configuration has no `api_key`.")
+    if not isinstance(client, Client):
+        raise UserError("`client` must come from create_client.")
+    if not isinstance(mode, Mode):
+        raise UserError("`mode` must be a Mode, such as get_mode('review').")
+    if mode.name in MODES and mode != MODES[mode.name]:
+        raise UserError(f"The mode {mode.name!r} is built in and cannot be redefined. Name yours otherwise.")
+    if not isinstance(task, str) or not task.strip() or len(task) > TASK_CAP:
+        raise UserError(f"`task` must be a text of 1 to {TASK_CAP} characters.")
+    if not isinstance(context, RunContext):
+        raise UserError("`context` must be a RunContext.")
+
+
+def first_facts(client: Client, mode: Mode, task: str, context: RunContext, custom: Sequence[AgentTool]) -> RunFacts:
+    """What is known before the workspace is looked at; custom tools are checked on the way.
+
+    Raises:
+        UserError: a custom tool's name or schema is wrong, or a tool is allowed or denied that does not exist.
+    """
+    facts = RunFacts(
+        mode=mode.name,
+        event=EVENT,
+        repository=client.github.repository if client.github else LOCAL,
+        workspace=str(context.workspace),
+        base_sha=None,
+        head_sha=None,
+        number=context.number,
+        is_pull_request=context.is_pull_request,
+        run_id=None,
+        tools=(),
+        task=task,
+        playbook=mode.playbook,
+        playbook_is_text=mode.name not in MODES,
+        max_tool_calls=client.max_tool_calls or mode.max_tool_calls,
+        max_turns=MAX_TURNS,
+        timeout_s=client.timeout_s,
+        max_tokens=client.max_tokens,
+        models=tuple(
+            {"connection": m.connection, "wire": m.wire, "model": m.model, "path": m.path} for m in client.models
+        ),
+        branch_prefix=client.branch_prefix,
+        options={
+            "tiers": sorted(str(t) for t in mode.tiers),
+            "protected_paths": list(protected(client)),
+            "allow_protected_paths": list(client.allow_protected_paths),
+            "request_changes": bool(client.github and client.github.request_changes),
+            "labels": list(client.github.labels) if client.github else [],
+            "max_cost": client.max_cost,
+        },
+    )
+    # names and schemas are checked where the belt is made; neither broker nor files are asked for that
+    belt_of(ToolContext(facts=facts, broker=cast(Any, None), files=cast(Any, None)), custom)
+    tiers = {**TOOL_TIERS, **{tool.name: tool.tier for tool in custom}}
+    return replace(facts, tools=offered_tools(mode, tiers, client.allow_tools, client.deny_tools))
+
+
+def protected(client: Client) -> tuple[str, ...]:
+    """Paths that no run changes unless `allow_protected_paths` says so."""
+    return (*ALWAYS_PROTECTED, *client.protected_paths)
+
+
+def tree_rules(client: Client) -> TreeRules:
+    """What a push may hold, and what is brought back."""
+    return TreeRules(protected=protected(client), allowed=client.allow_protected_paths)
+
+
+def limits_of(facts: RunFacts) -> Limits:
+    """The broker's own caps."""
+    return Limits(
+        max_tool_calls=facts.max_tool_calls,
+        max_turns=facts.max_turns,
+        timeout_s=facts.timeout_s,
+        max_tokens=facts.max_tokens,
+        max_cost_usd=facts.options["max_cost"],
+    )
+
+
+def policy_of(client: Client, context: RunContext, remote: Remote | None) -> Policy:
+    """Routes: the models, and GitHub where there are settings for it."""
+    connections = [
+        model_connection(
+            name=m.connection, origin=m.origin, path=m.path, header=m.header, scheme=m.scheme, fixed=m.fixed
+        )
+        for m in client.models
+    ]
+    github = client.github
+    if github is not None:
+        head = own_head(context, remote)
+        never = (context.base_branch, remote.default_branch) if remote else (context.base_branch,)
+        connections.insert(
+            0,
+            github_connection(
+                RunParameters(
+                    repository=github.repository,
+                    repository_id=remote.repository_id if remote else None,
+                    api_url=github.api_url,
+                    server_url=github.server_url,
+                    branch_prefix=client.branch_prefix,
+                    further_branches=(head,) if head else (),
+                    never_branches=tuple(dict.fromkeys(b for b in never if b)),
+                    labels=github.labels,
+                    request_changes=github.request_changes,
+                    log_hosts=github.log_hosts,
+                )
+            ),
+        )
+    return Policy(connections, GATE_WORDS)
+
+
+def own_head(context: RunContext, remote: Remote | None) -> str | None:
+    """The pull request's own head branch, which the caller named by `branch` beside `is_pull_request`."""
+    if not context.is_pull_request or not context.branch or remote is None:
+        return None
+    return None if context.branch in (context.base_branch, remote.default_branch) else context.branch
+
+
+def branch_rules(client: Client, context: RunContext, remote: Remote) -> BranchRules:
+    """Which branches may be pushed (S4)."""
+    return BranchRules(
+        prefix=client.branch_prefix,
+        default=remote.default_branch,
+        base=context.base_branch or None,
+        head=own_head(context, remote),
+    )
+
+
+def read_remote(egress: Egress, repository: str) -> Remote:
+    """Ask GitHub for the repository.
+
+    Raises:
+        UpstreamError: it is not there, or the token may not see it.
+    """
+    data = GitHubApi(egress, repository, Authority.broker()).get("", step="read repository")
+    number = data.get("id")
+    return Remote(str(data["default_branch"]), number if isinstance(number, int) else None)
+
+
+def hooks_of(client: Client, mode: Mode) -> Mapping[Purpose, str]:
+    """Commands of the hooks; none without a sandbox to run them in."""
+    scripts = (
+        (Purpose.SETUP, client.setup_script),
+        (Purpose.STOP, client.stop_script),
+        (Purpose.PREPUSH, client.prepush_script),
+    )
+    return {purpose: command for purpose, command in scripts if command and Tier.SHELL in mode.tiers}
+
+
+def manifest_of(client: Client, mode: Mode, facts: RunFacts, policy: Policy) -> Manifest:
+    """Freeze all of it (D2)."""
+    return freeze(
+        policy=policy,
+        wish=Wish(mode.name, "Called as a library."),
+        gate=Gate(Ceiling.IMPLEMENT, mode.name, "The calling program decides the mode.", ()),
+        tiers=[str(t) for t in mode.tiers],
+        tools=facts.tools,
+        hooks={str(k): v for k, v in hooks_of(client, mode).items()},
+        limits={
+            "toolCalls": facts.max_tool_calls,
+            "turns": facts.max_turns,
+            "seconds": facts.timeout_s,
+            "tokens": facts.max_tokens,
+            "usd": facts.options["max_cost"],
+        },
+        protected_paths=protected(client),
+        branch_prefix=client.branch_prefix,
+        further={"startCommit": facts.head_sha, "network": client.sandbox.network},
+    )

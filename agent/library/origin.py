@@ -1,0 +1,176 @@
+"""The caller's own repository: read as files, copied from, written back to; its `.git` is never touched.
+
+No git command runs in it, so nothing that its configuration names is started.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.broker.git.credentials import find_credentials
+from agent.broker.git.gitdir import (
+    ConfigReader,
+    GitDir,
+    Shape,
+    check_format,
+    locate,
+    modules,
+    object_folders,
+    read_head,
+    read_refs,
+    read_shallow,
+)
+from agent.broker.git.index import parse_index
+from agent.broker.git.materialise import Owner, bring_to, materialise
+from agent.broker.git.objects import Change, Entry, display
+from agent.broker.git.rules import TreeRules, check_changes
+from agent.broker.git.run import Git
+from agent.broker.git.shadow import ShadowGit
+from agent.broker.git.snapshot import Snapshotter
+from agent.broker.git.throwaway import Source, build
+from agent.broker.git.workspace import AUTHOR
+from agent.broker.git.worktree import WorkTree
+from agent.contract.errors import Refusal, UserError
+
+HISTORY = 10_000  # commits looked through for where a branch left its base
+
+
+@dataclass(frozen=True)
+class Brought:
+    """What became of a run's changes in the caller's workspace.
+
+    Attributes:
+        paths: changed there.
+        left_out: sentences.
+    """
+
+    paths: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+class Origin:
+    """A git checkout of the caller's."""
+
+    def __init__(self, workspace: Path, state: Path, learn: Callable[[str], None]) -> None:
+        """Read it.
+
+        Args:
+            state: the run's own folder; gets a bare repository that borrows the checkout's objects.
+            learn: told each credential in the repository's configuration, so that it is redacted.
+
+        Raises:
+            UserError: a repository that cannot be worked on; the text says why.
+        """
+        self._workspace = workspace
+        self._git = locate(workspace)
+        if self._git.path is None or self._git.common is None:
+            raise UserError(f"{workspace} is no git checkout.")
+        scratch = state / "scratch"
+        scratch.mkdir(mode=0o700)
+        reader = ConfigReader(Git(scratch))
+        common = self._git.common
+        self._config = reader.read(common / "config")
+        check_format(self._config, common / "config")
+        configs = [common / "config", self._git.path / "config.worktree", *(m / "config" for m in modules(common))]
+        for value in find_credentials(reader, configs):
+            learn(value)
+        self.refs = read_refs(common)
+        head = read_head(self._git.path, self.refs)[1]
+        if head is None:
+            raise UserError(f"{workspace} has no commit yet. Make a first commit, then start the run again.")
+        self.head: str = head
+        self._objects = [common / "objects", *object_folders(common / "objects")]
+        self.shadow = ShadowGit.create(state / "origin.git", alternates=self._objects, shallow=read_shallow(common))
+        index = self._git.path / "index"
+        found = index.is_file()
+        self._snapshotter = Snapshotter(
+            self.shadow,
+            workspace,
+            index=parse_index(index.read_bytes() if found else b""),
+            index_mtime_ns=index.stat().st_mtime_ns if found else 0,
+        )
+
+    def worktree(self) -> WorkTree:
+        """The checkout itself as a run's work tree, for reading."""
+        worktree = WorkTree(self.shadow, self._snapshotter, self.head, AUTHOR)
+        worktree.prime()
+        return worktree
+
+    def fork_point(self, branch: str) -> str | None:
+        """Latest commit that the checkout has in common with a branch, local or of a remote; None if unknown."""
+        names = (f"refs/heads/{branch}", f"refs/remotes/origin/{branch}")
+        tip = next((self.refs[name] for name in names if name in self.refs), None)
+        if tip is None or not self.shadow.has(tip):
+            return None
+        theirs = set(self._history(tip))
+        return next((sha for sha in self._history(self.head) if sha in theirs), None)
+
+    def _history(self, tip: str) -> list[str]:
+        args = (f"--max-count={HISTORY}", "--format=%H", "--end-of-options", tip)
+        return self.shadow.git.run("log", *args).decode("ascii").split()
+
+    def clone_to(self, folder: Path, owner: Owner) -> None:
+        """Write what the checkout holds now, changes that are not committed included, with a clean git folder.
+
+        Ignored files stay behind: they may be secrets (`.env`), and a setup script makes the rest again.
+
+        Args:
+            folder: an empty one.
+            owner: of everything in it.
+        """
+        given = owner if os.geteuid() == 0 else None
+        now = self._snapshotter.take(self.shadow.tree_of(self.head))
+        materialise(self.shadow, now.tree, folder, given)
+        git = GitDir(Shape.FOLDER, self._git.path, self._git.common)
+        build(Source(git, self._config, self._objects), folder / ".git")
+        if given is not None:
+            for path, _, names in os.walk(folder / ".git"):
+                for name in ("", *names):
+                    os.chown(os.path.join(path, name), given.uid, given.gid)
+
+    def bring_back(self, shadow: ShadowGit, before: str, after: str, rules: TreeRules) -> Brought:
+        """Make a run's changes in the checkout's files; index, branches and commits stay as they are.
+
+        A file that has changed here meanwhile, or that a rule protects, is left as it is and named.
+
+        Args:
+            shadow: holds both trees.
+            before, after: the clone's tree at the start and at the end.
+            rules: paths that no run may change.
+
+        Raises:
+            UpstreamError: a file cannot be written.
+        """
+        changes = shadow.names_changed(before, after)
+        if not changes:
+            return Brought()
+        now = self.shadow.entries(self._snapshotter.take(self.shadow.tree_of(self.head)).tree)
+        taken, left_out = [], []
+        for change in changes:
+            problem = _problem(change, now.get(change.path), rules)
+            if problem is None:
+                taken.append(change)
+            elif problem:
+                left_out.append(problem)
+        old = shadow.write_tree({c.path: c.old for c in taken if c.old is not None})
+        new = shadow.write_tree({c.path: c.new for c in taken if c.new is not None})
+        status = self._workspace.stat()
+        owner = Owner(status.st_uid, status.st_gid) if os.geteuid() == 0 else None
+        paths = bring_to(shadow, self._workspace, old, new, owner) if taken else []
+        return Brought(tuple(paths), tuple(left_out))
+
+
+def _problem(change: Change, now: Entry | None, rules: TreeRules) -> str | None:
+    """Why a change is not made: a sentence, or the empty text where it is there already."""
+    if now == change.new:
+        return ""
+    if now != change.old:
+        return f"{display(change.path)} was changed in the workspace while the run worked on it."
+    try:
+        check_changes([change], rules)
+    except Refusal as exc:
+        return str(exc)
+    return None

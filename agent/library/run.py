@@ -1,0 +1,384 @@
+"""`run_agent`: one run in the caller's process, from its call to its result.
+
+The same parts as in the action, joined by a socket pair instead of processes: the broker's server answers in a
+thread, the harness drives the loop in the caller's. Order: 1 check what was handed in, 2 results folder,
+3 routes and manifest, 4 a place to work in, 5 sandbox and setup, 6 the loop, 7 bring back and clean up, 8 the
+result. Step 7 happens on every way out, also when step 6 raises.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from agent import __version__
+from agent.broker.closing import redacted, settle
+from agent.broker.egress import Egress, Reach, make_transport
+from agent.broker.git.checkouts import Checkouts
+from agent.broker.git.prepare import JOURNAL, undo
+from agent.broker.git.publish import Publisher
+from agent.broker.github import GitHubApi
+from agent.broker.lifecycle import Hook, Lifecycle, ended
+from agent.broker.limits import Meter
+from agent.broker.operations import Operations
+from agent.broker.operations_egress import EgressOperation
+from agent.broker.policy.decide import Policy
+from agent.broker.policy.words import Authority
+from agent.broker.redact import Redactor
+from agent.broker.report.results import Results
+from agent.broker.server import Call, Handler, Reply, Server
+from agent.broker.state import RunState
+from agent.broker.transcript import Transcript
+from agent.broker.workbench import hook_files, spec_maker
+from agent.contract.errors import AirlockError, Refusal
+from agent.contract.facts import RunFacts
+from agent.contract.modes import Mode, Tier
+from agent.contract.outcomes import OUTCOMES, StopReason
+from agent.contract.sandbox import Purpose
+from agent.contract.tool import AgentTool
+from agent.harness.loop import CancelToken, LoopResult, StructuredOutput, Usage
+from agent.harness.loop import StopReason as LoopStop
+from agent.harness.main import finish
+from agent.harness.main import run as run_harness
+from agent.harness.tools import BUILTIN
+from agent.kernel.channel import Caller, Channel
+from agent.library.client import Client
+from agent.library.opening import (
+    EVENT,
+    Remote,
+    branch_rules,
+    check_call,
+    first_facts,
+    hooks_of,
+    limits_of,
+    manifest_of,
+    policy_of,
+    read_remote,
+    tree_rules,
+)
+from agent.library.origin import Brought
+from agent.library.owner import builtin_for
+from agent.library.place import Place, open_place
+from agent.library.sandboxes import LocalSandboxes
+from agent.library.startfiles import StartFiles
+from agent.library.tools import registered
+from agent.library.words import RunContext, RunResult
+
+NO_GITHUB = "This run has no GitHub settings. Work with the files, git_diff and git_log."
+
+
+def run_agent(
+    client: Client | None,
+    *,
+    mode: Mode,
+    task: str,
+    context: RunContext,
+    tools: Iterable[AgentTool] = (),
+    structured: StructuredOutput | None = None,
+    cancel: CancelToken | None = None,
+) -> RunResult:
+    """Run one task to its end.
+
+    A mode that only reads works in the workspace itself. A mode that writes works, on a git checkout, on a clone
+    (ignored files stay behind); what it changed is brought back into the workspace's files at the end, also when
+    this function raises; `.git` is never touched, so commits of the run come as `RunResult.commits`. A protected
+    path, and a file that was changed in the workspace meanwhile, is left as it is and named in `left_out`.
+
+    Args:
+        client: from `create_client`.
+        mode: from `get_mode`, or a Mode of the caller's own whose `playbook` is its text.
+        task: the caller's words. Never put a third party's text into it (S1): have a tool give it.
+        context: where to work.
+        tools: custom tools, seen only in modes that have their tier. Each call has `tool_timeout_s` seconds.
+        structured: validates the final text and gives the value, or None.
+        cancel: ends the run at any step.
+
+    Returns:
+        The result, for every way that a run can end.
+
+    Raises:
+        UserError: what was handed in cannot be a run; no model was called.
+        UpstreamError: git, GitHub or the disk failed before or after the loop.
+    """
+    check_call(client, mode, task, context)
+    assert client is not None
+    with ExitStack() as stack:
+        return _Run(client, mode, context, stack).run(task, tools, structured, cancel)
+
+
+class _Run:
+    """One run; its parts live on `stack` and are ended in reverse order."""
+
+    def __init__(self, client: Client, mode: Mode, context: RunContext, stack: ExitStack) -> None:
+        self._client, self._mode, self._context, self._stack = client, mode, context, stack
+        self._started = time.monotonic()
+        self._redactor = Redactor(client.secrets.for_redaction())
+        self._writes = bool(mode.tiers & {Tier.WRITE, Tier.SHELL, Tier.GIT})
+        self._sandboxes: LocalSandboxes | None = None
+
+    def run(
+        self,
+        task: str,
+        tools: Iterable[AgentTool],
+        structured: StructuredOutput | None,
+        cancel: CancelToken | None,
+    ) -> RunResult:
+        client, context = self._client, self._context
+        custom = registered(tools, client.tool_timeout_s)  # 1
+        facts = first_facts(client, self._mode, task, context, custom)
+        self._open_results()  # 2
+        remote = self._remote()  # 3
+        policy = policy_of(client, context, remote)
+        place = self._place()  # 4
+        head = place.worktree.start if place.worktree else None
+        facts = replace(facts, workspace=str(place.folder), base_sha=place.base_sha, head_sha=head)
+        run = RunState(facts, self._mode.tiers, Meter(limits_of(facts), started=self._started), self._record)
+        run.worktree = place.worktree
+        egress = self._egress(policy, run)
+        manifest = manifest_of(client, self._mode, facts, policy)
+        self._introduce(facts)
+        self._record("manifest", digest=manifest.digest, document=manifest.value)
+        if remote is not None and Tier.GIT in self._mode.tiers and place.worktree is not None:
+            run.publisher = self._publisher(place, egress, remote)
+        brought = Brought()
+        try:
+            refused = self._open_sandbox(run, place)  # 5
+            place.begin()
+            loop = self._blocked(refused) if refused else self._loop(run, egress, place, custom, structured, cancel)
+            run.cancelled = cancel is not None and cancel.cancelled
+            stop_reason, reason = (StopReason.BLOCKED, refused) if refused else settle(run, "closed")
+        finally:
+            brought = self._bring_back(place)  # 7
+        return self._result(run, place, loop, brought, stop_reason, reason)  # 8
+
+    # -- 2 to 4
+
+    def _open_results(self) -> None:
+        given = self._context.results
+        folder = Path(given) if given is not None else Path(tempfile.mkdtemp(prefix="airlock-results-"))
+        self._results = Results(folder.absolute(), self._redactor)
+        self._transcript = Transcript(self._results.transcript, self._redactor, time.time)
+        self._stack.callback(self._transcript.close)
+        self._state = Path(tempfile.mkdtemp(prefix="airlock-run-"))
+        self._state.chmod(0o711)
+        self._stack.callback(shutil.rmtree, self._state, ignore_errors=True)
+
+    def _remote(self) -> Remote | None:
+        github = self._client.github
+        if github is None:
+            return None
+        return read_remote(self._egress(policy_of(self._client, self._context, None)), github.repository)
+
+    def _egress(self, policy: Policy, run: RunState | None = None) -> Egress:
+        client = self._client
+        reach = Reach(proxies=dict(client.proxies), no_proxy=client.no_proxy, ca_file=client.ca_file)
+        return Egress(
+            policy,
+            client.secrets,
+            make_transport(reach),
+            record=self._record,
+            redactor=self._redactor,
+            remaining_s=run.remaining_s if run else lambda: 60.0,
+        )
+
+    def _place(self) -> Place:
+        prepared = self._state / "prepare"
+        self._stack.callback(lambda: undo(prepared) if (prepared / JOURNAL).exists() else ())
+        return open_place(
+            Path(os.path.realpath(self._context.workspace)),
+            self._state,
+            base_branch=self._context.base_branch,
+            writes=self._writes,
+            learn=lambda value: self._redactor.add("checkout-credential", value),
+        )
+
+    def _introduce(self, facts: RunFacts) -> None:
+        self._record(
+            "run.start",
+            mode=facts.mode,
+            event=EVENT,
+            repository=facts.repository,
+            version=__version__,
+            number=facts.number,
+            head_sha=facts.head_sha,
+            base_sha=facts.base_sha,
+            task=facts.task,
+            models=[f"{m.provider}/{m.model}" for m in self._client.models],
+            unregistered_secrets=self._redactor.unregistered,
+        )
+
+    def _publisher(self, place: Place, egress: Egress, remote: Remote) -> Publisher:
+        assert place.worktree is not None
+        assert self._client.github is not None
+        repository = self._client.github.repository
+        return Publisher(
+            GitHubApi(egress, repository, Authority.publisher(self._mode.tiers)),
+            place.worktree.shadow,
+            owner=repository.partition("/")[0],
+            start=place.worktree.start,
+            branches=branch_rules(self._client, self._context, remote),
+            trees=tree_rules(self._client),
+            holds_secret=lambda data: self._redactor.holds_known(data) is not None,
+            run_key=self._state.name,
+        )
+
+    # -- 5
+
+    def _open_sandbox(self, run: RunState, place: Place) -> str:
+        """Sandbox, hooks and setup. Returns a sentence where the run may not go on, else the empty text."""
+        if Tier.SHELL not in self._mode.tiers or place.prepared is None:
+            return ""
+        self._sandboxes = LocalSandboxes(self._state, self._results.folder, place.owner.uid, place.owner.gid)
+        make_spec = spec_maker(place.prepared, self._client.sandbox, ())
+        spec = make_spec(Purpose.MAIN, str(place.folder))
+        hidden = [str(p) for p in (self._state / "shadow.git", self._state / "prepare") if p.exists()]
+        report = self._sandboxes.probe(spec, hidden)
+        self._record("sandbox.probe", **report.to_json())
+        if not report.ok:
+            failed = "; ".join(f"{item.name}: {item.detail}" for item in report.items if not item.held)
+            return f"The sandbox did not pass its probe, so nothing may run in it. {failed}"
+        if place.worktree is not None:
+            run.lifecycle = self._lifecycle(run, place)
+            done = run.lifecycle.setup()
+            if done is not None and not done.ok:
+                output = (done.stdout[-2000:] + done.stderr[-2000:]).decode("utf-8", "replace")
+                return f"The setup script did not pass ({ended(done)}).\n{output}"
+        run.sandbox = self._sandboxes.start(spec)
+        return ""
+
+    def _lifecycle(self, run: RunState, place: Place) -> Lifecycle:
+        assert self._sandboxes is not None
+        assert place.worktree is not None
+        assert place.prepared is not None
+        files = StartFiles(place.worktree)
+        gates = self._state / "gates"
+        gates.mkdir(mode=0o711)
+        return Lifecycle(
+            {p: Hook(c, hook_files(files, c)) for p, c in hooks_of(self._client, self._mode).items()},
+            self._sandboxes,
+            Checkouts(place.worktree, place.folder, place.owner.uid, place.owner.gid),
+            folder=gates,
+            workspace=str(place.folder),
+            spec=spec_maker(place.prepared, self._client.sandbox, ()),
+            remaining_s=run.remaining_s,
+            record=self._record,
+        )
+
+    # -- 6
+
+    def _loop(
+        self,
+        run: RunState,
+        egress: Egress,
+        place: Place,
+        custom: tuple[AgentTool, ...],
+        structured: StructuredOutput | None,
+        cancel: CancelToken | None,
+    ) -> LoopResult:
+        brokers, harness = socket.socketpair()
+        server = Server(Channel(brokers), self._handlers(run, egress), on_fault=self._fault)
+        thread = threading.Thread(target=server.serve, name="airlock-broker", daemon=True)
+        thread.start()
+        channel = Channel(harness)
+        caller = Caller(channel)
+        try:
+            result = run_harness(
+                run.facts,
+                caller,
+                custom,
+                builtin=builtin_for(place.owner) if self._writes else BUILTIN,
+                structured=structured,
+                cancel=cancel,
+            )
+            finish(caller, result)
+            return result
+        finally:
+            channel.close()
+            thread.join(5.0)
+
+    def _handlers(self, run: RunState, egress: Egress) -> dict[str, Handler]:
+        github = self._client.github
+        api = GitHubApi(egress, run.facts.repository, Authority.broker())
+        send = EgressOperation(run, egress, api).handle
+
+        def gated(call: Call) -> Reply:
+            if github is None and call.fields.get("connection") == "github":
+                raise Refusal("github_unavailable", NO_GITHUB)
+            return send(call)
+
+        return {
+            **Operations(run, self._redactor, self._results.folder).handlers(),
+            "egress": gated,
+            "request": lambda _: ({"author": "", "kind": "", "provenance": "none"}, b""),
+        }
+
+    @staticmethod
+    def _blocked(reason: str) -> LoopResult:
+        return LoopResult("", ok=False, stop_reason=LoopStop.BLOCKED, reason=reason, usage=Usage())
+
+    # -- 7 and 8
+
+    def _bring_back(self, place: Place) -> Brought:
+        if self._sandboxes is not None:
+            self._sandboxes.close()  # first: nothing of the run may be alive while files are compared
+        try:
+            diff = self._redactor.known(place.diff())
+            if diff:
+                # kept beside the transcript: should bringing back fail, the work is not lost
+                (self._results.folder / "changes.diff").write_text(diff, encoding="utf-8", errors="surrogateescape")
+            return place.bring_back(tree_rules(self._client))
+        except (AirlockError, OSError) as exc:
+            return Brought((), (f"The changes could not be brought back: {exc} See changes.diff in the results.",))
+
+    def _result(
+        self, run: RunState, place: Place, loop: LoopResult, brought: Brought, stop_reason: StopReason, reason: str
+    ) -> RunResult:
+        row = OUTCOMES[stop_reason]
+        output = self._redactor.outside(loop.output)
+        ok = loop.ok and row.exit_status == 0
+        reason = self._redactor.outside(reason or loop.reason)
+        self._record(
+            "run.end",
+            stop_reason=str(stop_reason),
+            outcome=row.outcome,
+            exit_status=row.exit_status,
+            reason=reason,
+            output=output,
+            totals=self._transcript.totals.to_json(),
+        )
+        return RunResult(
+            output=output,
+            stop_reason=stop_reason,
+            reason=reason,
+            structured=redacted(loop.structured, self._redactor.outside) if ok else None,
+            ok=ok,
+            usage=loop.usage,
+            turns=loop.turns,
+            tool_calls=loop.tool_calls,
+            messages=loop.messages,
+            transcript=self._results.transcript,
+            commits=place.commits(),
+            diff=self._redactor.known(place.diff()),
+            brought_back=brought.paths,
+            left_out=brought.left_out,
+            branch=next(reversed(run.done.pushed), "") or self._context.branch,
+            pull_request_url=run.done.pull.url if run.done.pull else "",
+            denials=tuple(run.done.denials),
+        )
+
+    # -- records
+
+    def _record(self, kind: str, /, **data: Any) -> None:
+        self._transcript.write(kind, **data)
+
+    def _fault(self, op: str, exc: BaseException) -> None:
+        self._record("log", level="error", message=f"bug in operation {op}: {type(exc).__name__}")
