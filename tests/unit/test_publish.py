@@ -470,6 +470,19 @@ def test_a_large_commit_of_text_takes_few_requests_and_every_byte_arrives(bench:
     assert len(sent) < 30
 
 
+def test_a_tree_that_changed_a_text_is_made_again_from_blobs(bench: Bench) -> None:
+    """Where the tree made from text is not the checked one, the files go byte for byte, and then it is."""
+    for number in range(20):
+        bench.write(f"t/{number}", f"{number}\r\n")
+    made = bench.worktree.commit("Text")
+    bench.sim.fault("POST", "git/trees", 201, {"sha": "c" * 40})
+
+    pushed = bench.publisher().push(made.sha, "agent/text")
+
+    assert bench.repository.git.commit_info(pushed.sha).tree == made.tree
+    assert bench.sent().count(("POST", "git/blobs")) == 20
+
+
 def test_nothing_to_push_is_the_models_to_mend(bench: Bench) -> None:
     """A push without a commit is told as such."""
     with pytest.raises(ToolInputError, match="Commit first"):

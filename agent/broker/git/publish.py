@@ -285,15 +285,22 @@ class Publisher:
         for sha, change in fresh.items():
             if sha not in texts:
                 self._send_blob(change)
-        base = before
+        made = self._make_tree(before, changes, texts)
+        if made != after and texts:  # some text did not survive as text: send those files byte for byte
+            for sha in texts:
+                self._send_blob(fresh[sha])
+            made = self._make_tree(before, changes, {})
+        if made != after:
+            raise UpstreamError("create tree", f"GitHub made the tree {made}, not the one checked here, {after}")
+
+    def _make_tree(self, base: str, changes: Sequence[Change], texts: Mapping[str, str]) -> str:
         for entries in _batches(changes, texts):
             body: dict[str, Any] = {"tree": entries}
             if base != EMPTY_TREE:
                 body["base_tree"] = base
             answer = self._api.post("git/trees", body, step="create tree")
             base = str(answer.get("sha")) if isinstance(answer, dict) else ""
-        if base != after:
-            raise UpstreamError("create tree", f"GitHub made the tree {base}, not the one checked here, {after}")
+        return base
 
     def _inline(self, shas: list[str]) -> dict[str, str]:
         """Text of blobs that a tree can carry; the tree's id, compared below, proves that no byte changed."""
