@@ -92,9 +92,7 @@ class RunState:
             sentence = f"{tool} is outside what mode {self.facts.mode} may do."
             with self.lock:
                 self.done.denials.append(f"{tool}: tool_permission")
-            self.record(
-                "egress.denied", connection="tool", method=tool, path="", code="tool_permission", message=sentence
-            )
+            self.record("tool.denied", name=tool, reason=sentence, code="tool_permission")
             raise ToolPermissionError(sentence)
 
     def remaining_s(self) -> float:
