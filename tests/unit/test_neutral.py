@@ -18,10 +18,11 @@ ORACLES = (
 )
 
 _PIECES = st.sampled_from(
-    """@ user @acme/everyone &#64; &#64 &commat; ＠ ﹫ ` `` ``` ~~~ > - | <img <img_src=https://e.test/a> &lt;img &lt &gt;
-    < > ![a](https://e.test/x) ![ ! [ ] ( ) https://e.test/ [r]:_https://e.test/q ![r] ![a][r] &#33; &excl; &lsqb; Fixes
-    fixes: closes #9 acme/x#1 GH-1 https://github.com/a/b/issues/3 /approve /merge bors r+ @dependabot <!-- --> \\ é ⑴ ª /
-    <pre> </pre> <div> <details> $ ::set-env ::error ##[error] x ```suggestion &amp; amp; <video_poster=//e.test/x>""".split()
+    """@ user @acme/everyone &#64; &#64 &commat; ＠ ﹫ ` `` ``` ~~~ > - | <img <img_src=https://e.test/a> &lt;img
+    &lt &gt; < > ![a](https://e.test/x) ![ ! [ ] ( ) https://e.test/ [r]:_https://e.test/q ![r] ![a][r] &#33;
+    &excl; &lsqb; Fixes fixes: closes #9 acme/x#1 GH-1 https://github.com/a/b/issues/3 /approve /merge bors r+
+    @dependabot <!-- --> \\ é ⑴ ª / <pre> </pre> <div> <details> $ ::set-env ::error ##[error] x ```suggestion
+    &amp; amp; <video_poster=//e.test/x>""".split()
 ).map(lambda piece: piece.replace("_", " "))
 _BLANKS = st.sampled_from([" ", "\n", "\n\n", "    ", "\t", "> ", "\r", "\u2028", "\u200b", "1. "])
 

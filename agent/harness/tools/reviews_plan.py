@@ -45,7 +45,7 @@ class Plan:
     Attributes:
         placed: go onto the diff.
         folded: go into the review's body, with the reason.
-        known: were posted by an earlier run, or twice in this one.
+        known: were posted by an earlier run.
     """
 
     placed: list[Placed] = field(default_factory=list)
@@ -72,24 +72,22 @@ def make_plan(
     for comment, mark in earlier:
         posted.setdefault(mark.key, []).append(str(comment.get("body") or ""))
     reviews = list(own_bodies)
-    for finding in findings:
+    for finding in dict.fromkeys(findings):  # a word-for-word repetition at one place is one finding
         verdict = place(finding.anchor, files)
         if verdict.anchor is None:
-            said = folded_line(finding)
-            if any(_says(body, finding) for body in reviews):
-                plan.known.append(finding)
-            else:
-                plan.folded.append((finding, verdict.reason))
-                reviews.append(said)
+            known = any(_says(body, finding) for body in reviews)
+            plan.known.append(finding) if known else plan.folded.append((finding, verdict.reason))
             continue
         mark = _mark(verdict.anchor, files[verdict.anchor.path])
-        if any(same_finding(body, finding.body) for body in posted.get(mark.key, ())):
+        said = posted.get(mark.key, [])
+        same = next((body for body in said if same_finding(body, finding.body)), None)
+        if same is not None:
+            said.remove(same)  # one earlier comment stands for one finding: equal lines may both be wrong
             plan.known.append(finding)
         elif len(plan.placed) >= COMMENTS_CAP:
             plan.folded.append((finding, "there are too many line comments"))
         else:
             plan.placed.append(Placed(verdict.anchor, finding.body, mark, verdict.reason))
-            posted.setdefault(mark.key, []).append(finding.body)
     return plan
 
 
