@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready-dev
 READY_RUN := $(VENV)/.ready
 
-.PHONY: demo test check fix bench lock clean
+.PHONY: help demo test check fix bench redteam lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make check  lint, types, import contracts, workflow and schema checks"
 	@echo "make fix    format and fix what can be fixed by itself"
 	@echo "make bench  print the cost table"
+	@echo "make redteam  play the cases of a fully hostile model"
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -46,6 +47,9 @@ check: $(READY)
 fix: $(READY)
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+redteam: $(READY)
+	@$(PY) -m agent redteam fixtures/redteam
 
 bench: $(READY)
 	@$(PY) -m tests.benchmarks
