@@ -48,11 +48,13 @@ def test_null_bodies_users_and_forks_are_read_as_usual(tmp_path: Path) -> None:
     broker = FakeBroker()
     pull = {"title": "T", "body": None, "user": None, "labels": [], "milestone": None, "state": "open"}
     broker.on("GET", "/pulls/7", {**pull, "head": {"ref": "fix", "sha": "a" * 40, "repo": None, "user": None}})
-    broker.on("GET", "/pulls/7/reviews", [{"user": None, "state": "APPROVED"}])
+    own = {"user": BOT, "state": "COMMENTED", "commit_id": "c" * 40}
+    broker.on("GET", "/pulls/7/reviews", [{"user": None, "state": "APPROVED"}, own])
     text = _run(broker, tmp_path, "get_pull_request", {}).text
     assert "a fork that was deleted" in text
     assert "author: ghost (deleted account)" in text
     assert "(no text)" in text
+    assert f"reviewed by this action last at {'c' * 40}" in text
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.contract.diff import numbered, parse_patch, ranges
+from agent.contract.fingerprint import is_own
 from agent.contract.modes import Tier
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools.context import NotedOutput, ToolContext
@@ -69,6 +70,10 @@ def _get_pull_request(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     latest = {login(r.get("user")): str(r.get("state")) for r in reviews.items if r.get("state") != "COMMENTED"}
     if latest:
         lines.append("reviews: " + ", ".join(f"{who} {what}" for who, what in latest.items()))
+    login_of_run = ctx.facts.options.get("own_login")
+    own = [r for r in reviews.items if is_own(r, login_of_run if isinstance(login_of_run, str) else None)]
+    if own and own[-1].get("commit_id"):
+        lines.append(f"reviewed by this action last at {own[-1]['commit_id']}: git_diff from there shows what is new")
     linked = linked_issues(pull.get("title"), pull.get("body"))
     if linked:
         lines.append("linked issues: " + ", ".join(f"#{n}" for n in linked))
