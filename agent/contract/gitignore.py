@@ -167,8 +167,8 @@ class Rules:
         pattern = pattern.removesuffix("/") if folder_only else pattern
         anchored = "/" in pattern
         pattern = pattern.removeprefix("/")
-        if not pattern:
-            return
+        if not pattern or "" in pattern.split("/"):
+            return  # an empty name matches nothing, in git as here
         number = len(self.negated)
         try:
             if not any(c in pattern for c in "*?[\\"):

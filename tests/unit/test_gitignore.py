@@ -54,7 +54,7 @@ def repository(tmp_path: Path) -> Path:
         "[a-c]*", "[]]", "[]-]", "[[:alpha:]]", "[[:digit:][:punct:]]", "\\#a", "\\!a", "#a", "a\\ ",
         "a ", "a  ", " a", "\\a", "a\\*b", "[\\]]", "[", "[a", "a\\", "/", "//", "", "\r", "a\r\nb\r",
         "a/b/", "a/*", "a/*/b", "*/b", "/*", "/*\n!/a", ".*", "**a", "a**", "a**b", "x/**", "[c-a]",
-        "[!-~]", "\ufeffa", "a/**/**/b", "**/**/b", "a//b", "[[:nope:]]", "x/\\a", "***",
+        "[!-~]", "\ufeffa", "a/**/**/b", "**/**/b", "a//b", "*//", "//a", "*//*", "[[:nope:]]", "x/\\a", "***",
     ],
 )  # fmt: skip
 def test_known_rules_as_git_reads_them(repository: Path, rules: str) -> None:
