@@ -360,3 +360,14 @@ def _step(number: int, name: str, conclusion: str, begin: int, end: int) -> dict
 
 def _log(*lines: tuple[int, str]) -> bytes:
     return b"".join(f"2026-11-18T09:00:{at:02}.1234567Z {text}\n".encode() for at, text in lines)
+
+
+@pytest.mark.parametrize(
+    "line", ["--- FAIL: a (", "  1) a", "│ Error: x", "a." * 480, " (a:" * 240, "not ok 1 - x", "  ● b"]
+)
+def test_hostile_repetition_costs_linear_work(line: str) -> None:
+    """A hundred kilobytes of one line that readers look at; a quadratic reader would take minutes here."""
+    log = STAMP + b"##[group]Run x\n" + b"Failures:\n" + (line.encode() + b"\n") * (100_000 // len(line.encode()))
+    got = extract([log + STAMP + b"##[error]Process completed with exit code 1.\n"])
+    assert got.steps[0].exit_code == 1
+    assert len(got.text.encode()) <= EXTRACT_CAP
