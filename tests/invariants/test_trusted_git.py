@@ -43,7 +43,14 @@ def plant(workspace: Path, marks: Path) -> None:
         (folder / ".gitattributes").write_text("* filter=x diff=y\n")
     hooks = workspace / "hooks"
     hooks.mkdir()
-    for name in ("pre-commit", "post-commit", "post-index-change", "reference-transaction", "pre-push", "post-checkout"):
+    for name in (
+        "pre-commit",
+        "post-commit",
+        "post-index-change",
+        "reference-transaction",
+        "pre-push",
+        "post-checkout",
+    ):
         (hooks / name).write_text(f"#!/bin/sh\ntouch {marks}/hook-{name}\n")
         (hooks / name).chmod(0o755)
     # a gitlink in the index, as the agent can make one, is what makes git enter the nested repository
@@ -142,9 +149,7 @@ def test_a_command_that_walks_the_work_tree_cannot_be_called(tmp_path: Path, sub
         ("index-pack", "--index-version=2"),
     ],
 )
-def test_an_option_that_runs_or_writes_something_cannot_be_given(
-    tmp_path: Path, subcommand: str, option: str
-) -> None:
+def test_an_option_that_runs_or_writes_something_cannot_be_given(tmp_path: Path, subcommand: str, option: str) -> None:
     """Options are a closed list too; the listed ones work."""
     with pytest.raises(ValueError, match="is not run on the trusted side"):
         Git(tmp_path).argv(subcommand, option)
