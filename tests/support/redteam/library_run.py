@@ -1,14 +1,12 @@
-"""Runs a case through the Python interface: the caller's process is the trusted side, with custom tools of its own.
+"""Runs one case through the Python interface, as a program that embeds the product would: reads a JSON file.
 
-`library_run.py SPEC.json`. Ends with status 0 for a completed run, 4 for a blocked one, 2 where the interface refused
-what it was given; the reason is one line on stderr, as a careful caller would print it.
+The program's part is here: it makes the case's custom tools, whose effect is a shell command in its own
+process, exactly what a careless host would hand over. Everything else is the product's.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,46 +14,46 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-
-def tool_of(row: dict[str, Any]) -> Any:
-    """A custom tool whose only act is the row's `effect`; what the row leaves out is left out here too."""
-    from agent import AgentTool, ToolOutput
-
-    def run(_: Any, __: Any) -> Any:
-        if row.get("effect"):
-            subprocess.run(["/bin/sh", "-c", row["effect"]], check=True)
-        return ToolOutput("did it")
-
-    shape = {"type": "object", "properties": {}, "additionalProperties": False}
-    given = {k: row[k] for k in ("name", "tier") if k in row}
-    return AgentTool(**given, description="A tool of the test.", schema=shape, run=run)
+from agent import AgentTool, RunContext, ToolOutput, UserError, create_client, get_mode, run_agent
 
 
-def main() -> int:
-    """Makes the run that the spec describes."""
-    spec = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+def custom_tool(spec: dict[str, Any]) -> AgentTool:
+    """A tool with just what the case gives: a tier that is absent stays absent."""
+    given = {key: spec[key] for key in ("name", "tier") if key in spec}
+
+    def run(_arguments: Any, _context: Any) -> ToolOutput:
+        done = subprocess.run(spec["effect"], shell=True, capture_output=True, text=True, check=False)
+        return ToolOutput(f"exit status {done.returncode}\n{done.stdout}{done.stderr}", is_error=done.returncode != 0)
+
+    return AgentTool(
+        description=spec.get("description", "A tool of the program's own."),
+        schema=spec.get("schema", {"type": "object", "properties": {}}),
+        run=run,
+        **given,
+    )
+
+
+def main(path: str) -> int:
+    """0 when the run is done; 2 when it could not start; 3 when it ended otherwise."""
+    spec = json.loads(Path(path).read_text(encoding="utf-8"))
+    client = create_client({key: spec[key] for key in ("model", "base_url", "api_key")})
     try:
-        from agent import RunContext, create_client, get_mode, run_agent
-    except ImportError as exc:
-        print(f"library: the Python interface is not there: {exc}", file=sys.stderr)
-        return 70
-    try:
-        tools = [tool_of(row) for row in spec["tools"]]
-        client = create_client({"model": spec["model"], "api_key": spec["api_key"], "base_url": spec["base_url"]})
-        context = RunContext(workspace=spec["workspace"], base_branch=spec["base_branch"], branch=spec["branch"])
-        result = run_agent(client, mode=get_mode(spec["mode"]), task=spec["task"], context=context, tools=tools)
-    except Exception as exc:  # noqa: BLE001 - whatever the interface raises is its refusal
-        print(f"library: {type(exc).__name__}: {exc}", file=sys.stderr)
+        result = run_agent(
+            client,
+            mode=get_mode(spec["mode"]),
+            task=spec["task"],
+            context=RunContext(
+                spec["workspace"], base_branch=spec["base_branch"], branch=spec["branch"], results=spec["results"]
+            ),
+            tools=[custom_tool(one) for one in spec["tools"]],
+        )
+    except (UserError, TypeError) as exc:
+        print(f"airlock: {exc}", file=sys.stderr)
         return 2
-    results = Path(spec["results"])
-    results.mkdir(parents=True, exist_ok=True)
-    transcript = Path(str(result.transcript or ""))
-    if transcript.is_file():
-        shutil.copyfile(transcript, results / "transcript.jsonl")
-    with open(os.environ["GITHUB_OUTPUT"], "a", encoding="utf-8") as file:
-        file.write(f"stop-reason={result.stop_reason}\n")
-    return 0 if str(result.stop_reason) == "completed" else 4
+    print(result.output)
+    print(f"{result.stop_reason}: {result.reason}")
+    return 0 if result.ok else 3
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1]))
