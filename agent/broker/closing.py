@@ -6,7 +6,6 @@ summary, and nothing here may raise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +154,6 @@ def publish_report(
     *,
     results: Results,
     log: Log,
-    redact: Callable[[str], str],
     api: GitHubApi,
     comment_allowed: bool,
 ) -> list[str]:
@@ -173,8 +171,7 @@ def publish_report(
     except AirlockError as exc:
         problems.append(str(exc))
     try:
-        values = report.outputs(str(results.transcript))
-        write_outputs({k: redacted(v, redact) for k, v in values.items()}, results.outputs)
+        results.write_outputs(report.outputs(str(results.transcript)))
     except OSError as exc:
         problems.append(f"The outputs could not be written: {exc.strerror}")
     for problem in problems:
@@ -182,17 +179,6 @@ def publish_report(
     level = "notice" if report.row.exit_status == 0 else "error"
     log.annotate(level, f"{headline(report)} {report.reason}".strip(), title="Airlock")
     return problems
-
-
-def redacted(value: Any, redact: Callable[[str], str]) -> Any:
-    """A value with every text in it redacted: the next step's log prints outputs (S3)."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, dict):
-        return {redact(str(k)): redacted(v, redact) for k, v in value.items()}
-    if isinstance(value, list):
-        return [redacted(v, redact) for v in value]
-    return value
 
 
 def _comment(report: RunReport, run: RunState, api: GitHubApi) -> None:
@@ -235,7 +221,7 @@ def write_skip(sentence: str, *, results: Results, log: Log, name: str) -> None:
     """A run that does nothing says why, in log, summary and outputs."""
     report = RunReport(stop_reason=StopReason.SKIPPED, mode="none", reason=sentence, mark=name)
     results.write_summary(summary(report))
-    write_outputs(report.outputs(str(results.transcript)), results.outputs)
+    results.write_outputs(report.outputs(str(results.transcript)))
     log.annotate("notice", sentence, title="Airlock")
 
 
@@ -244,9 +230,9 @@ def write_error(sentence: str, *, results_folder: Path, results: Results | None,
     report = RunReport(stop_reason=StopReason.ERROR, mode="none", reason=sentence, mark=name)
     if results is not None:
         results.write_summary(summary(report))
-        write_outputs(report.outputs(str(results.transcript)), results.outputs)
+        results.write_outputs(report.outputs(str(results.transcript)))
     else:
-        (results_folder / "outputs").write_text("outcome=error\nstop-reason=error\n")
+        write_outputs(report.outputs(""), results_folder / "outputs")  # no word of the run is among them
     log.annotate("error", sentence, title="Airlock")
 
 

@@ -395,7 +395,6 @@ class Broker:
             run,
             results=self._results,
             log=self._log,
-            redact=self._redactor.outside,
             api=GitHubApi(egress, opening.trigger.repository, Authority.publisher(run.tiers | {Tier.COMMENT})),
             comment_allowed=not restricted or opening.config.agent.comment_when_restricted,
         )
