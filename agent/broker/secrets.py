@@ -45,14 +45,15 @@ class SecretStore:
     def from_inputs(cls, inputs: Mapping[str, str]) -> SecretStore:
         """Sort the secret inputs `api-key github-token push-token secrets`.
 
-        `push-token` falls back to `github-token` only where the input is absent. Given and empty, it is not
-        set: the workflow meant another token, and its secret is gone.
+        `push-token` is the `github-token` where the input is absent or says `github-token`, as action.yml's
+        default does. Given and empty, it is not set: the workflow meant another token, and its secret is gone.
 
         Raises:
             UserError: a line of `secrets` is no NAME=VALUE; the text never shows the line.
         """
         values = {name: inputs.get(name, "").strip() for name in (GITHUB_TOKEN, API_KEY)}
-        values[PUSH_TOKEN] = inputs.get(PUSH_TOKEN, values[GITHUB_TOKEN]).strip()
+        given = inputs.get(PUSH_TOKEN, GITHUB_TOKEN).strip()
+        values[PUSH_TOKEN] = values[GITHUB_TOKEN] if given == GITHUB_TOKEN else given
         values.update(parse_secret_lines(inputs.get("secrets", "")))
         return cls(values)
 

@@ -206,10 +206,11 @@ def malformed_repeats_end_the_run(bench: Bench) -> None:
 
 @behaviour
 def same_answer_again_is_no_news(bench: Bench) -> None:
-    """The same call with the same answer over and over ends the run as no progress."""
-    steps = [use(call("a", 1, call_id=f"i{n}")) for n in range(9)]
+    """The same call with the same answer is told to the model three times, then ends the run as no progress."""
+    steps = [use(call("a", 1, call_id=f"i{n}")) for n in range(99)]
     result = bench.run(*steps, tools=[bench.tool("a")])
-    expect((result.stop_reason, result.turns), (StopReason.NO_PROGRESS, 4), "end")
+    told = [m for m in result.messages if isinstance(m, UserMessage) and "Change your approach" in m.text]
+    expect((result.stop_reason, result.turns, len(told)), (StopReason.NO_PROGRESS, 63, 3), "end")
 
 
 @behaviour

@@ -48,6 +48,9 @@ _FACTS = frozenset(
     ).split()
 ) | frozenset("RUNNER_" + name for name in "ARCH DEBUG ENVIRONMENT NAME OS TEMP TOOL_CACHE".split())
 
+# Set by the action's own script: where results go, and what earlier setup-* steps put on PATH.
+_OWN = frozenset({"AIRLOCK_RESULTS", "AIRLOCK_TOOL_PATH"})
+
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"})
 
 
@@ -75,9 +78,10 @@ def take(environment: Mapping[str, str]) -> Taken:
             if value or key not in inputs:
                 inputs[key] = value
     settings = {k: v for k, v in inputs.items() if k in SETTING_INPUTS}
-    secrets = {k: v for k, v in inputs.items() if k in SECRET_INPUTS and v}
+    # given and empty is not the same as absent: an emptied push-token is a token taken away (D9)
+    secrets = {k: v for k, v in inputs.items() if k in SECRET_INPUTS}
     for name, value in environment.items():
-        if name in _FACTS and value:
+        if name in _FACTS | _OWN and value:
             settings[name] = value
         elif name in _PROXIES and value:
             secrets[name] = value

@@ -8,6 +8,8 @@ from enum import Enum
 
 from agent.harness.loop.words import CallResult, ToolCall
 
+PATIENCE = 20  # turns between two reminders to a model whose calls succeed and tell it nothing new
+
 
 class Verdict(Enum):
     """What to do about a turn."""
@@ -30,16 +32,25 @@ class Progress:
         self._stale = 0
 
     def see(self, calls: Sequence[ToolCall], results: Sequence[CallResult]) -> Verdict:
-        """Take in one turn. TELL at the `max_repeats`-th same turn in a row, STOP at the next."""
+        """Take in one turn.
+
+        A turn that fails as before is told at the `max_repeats`-th time in a row and stopped at the next. One
+        that succeeds but tells nothing new may be polling, so it is told again every `PATIENCE` turns and
+        stopped when it was told `max_repeats` times.
+        """
         outcomes = {
             (call.name, _canonical(call), 0 if result.is_error else hash(result.text))
             for call, result in zip(calls, results, strict=True)
         }
         self._stale = self._stale + 1 if outcomes <= self._known else 0
         self._known |= outcomes
-        if not self._cap or self._stale < self._cap - 1:
+        over = self._stale - (self._cap - 1)
+        if not self._cap or over < 0:
             return Verdict.GO_ON
-        return Verdict.TELL if self._stale == self._cap - 1 else Verdict.STOP
+        step = 1 if any(result.is_error for result in results) else PATIENCE
+        if over >= step * (1 if step == 1 else self._cap):
+            return Verdict.STOP
+        return Verdict.TELL if over % step == 0 else Verdict.GO_ON
 
 
 def _canonical(call: ToolCall) -> str:

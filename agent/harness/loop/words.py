@@ -233,8 +233,8 @@ class Limits:
         max_tokens: input (cached included) plus output, summed over the turns.
         max_cost: US dollars.
         tool_timeout_s: wall clock of one tool call.
-        max_repeats: the same failing call, or a call that tells nothing new, this often in a row is told to
-            the model; once more ends the run. 0 is no cap.
+        max_repeats: the same failing call this often in a row is told to the model, once more ends the run; a
+            call that succeeds and tells nothing new may go on longer (see `progress`). 0 is no cap.
         max_returns: so many times in a row the model may say that it is done, without a tool call between,
             while `before_stop` disagrees.
         max_parallel: calls running side by side.
