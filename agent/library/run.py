@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from agent import __version__
-from agent.broker.closing import redacted, settle
+from agent.broker.closing import settle
 from agent.broker.egress import Egress, Reach, make_transport
 from agent.broker.git.checkouts import Checkouts
 from agent.broker.git.prepare import JOURNAL, undo
@@ -284,6 +284,7 @@ class _Run:
         structured: StructuredOutput | None,
         cancel: CancelToken | None,
     ) -> LoopResult:
+        run.facts = replace(run.facts, timeout_s=_loop_time(run.remaining_s()))
         brokers, harness = socket.socketpair()
         server = Server(Channel(brokers), self._handlers(run, egress), on_fault=self._fault)
         thread = threading.Thread(target=server.serve, name="airlock-broker", daemon=True)
@@ -343,7 +344,9 @@ class _Run:
         self, run: RunState, place: Place, loop: LoopResult, brought: Brought, stop_reason: StopReason, reason: str
     ) -> RunResult:
         row = OUTCOMES[stop_reason]
-        output = self._redactor.outside(loop.output)
+        output, value = self._redactor.outside(loop.output), loop.structured
+        if isinstance(value, str | dict | list):
+            value = self._redactor.value(value)
         ok = loop.ok and row.exit_status == 0
         reason = self._redactor.outside(reason or loop.reason)
         self._record(
@@ -359,7 +362,7 @@ class _Run:
             output=output,
             stop_reason=stop_reason,
             reason=reason,
-            structured=redacted(loop.structured, self._redactor.outside) if ok else None,
+            structured=value if ok else None,
             ok=ok,
             usage=loop.usage,
             turns=loop.turns,
@@ -382,3 +385,8 @@ class _Run:
 
     def _fault(self, op: str, exc: BaseException) -> None:
         self._record("log", level="error", message=f"bug in operation {op}: {type(exc).__name__}")
+
+
+def _loop_time(left_s: float) -> float:
+    """Seconds for the loop: what is left, in tenths of a minute where it is long, since the model is told."""
+    return max(0.1, left_s) if left_s < 60 else left_s // 6 * 6
