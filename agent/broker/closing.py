@@ -1,30 +1,27 @@
-"""Step 11: what the run amounts to, and everything that says so: comment, summary, outputs, exit status.
+"""Step 11: what the run amounts to, and everything that says so: summary, outputs, comment, exit status.
 
-Each way of telling is tried even when the one before failed: a comment that GitHub refuses must not cost the
-summary, and nothing here may raise.
+Each way of telling is tried even when the one before failed, what lies on this machine first: a cancelled run
+has seconds, and a GitHub that hangs must not cost the outputs. Nothing here may raise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from agent.broker.github import GitHubApi
 from agent.broker.report.actions import write_outputs
 from agent.broker.report.facts import RAISE, Cap, Change, Denial, GateLine, RunReport
+from agent.broker.report.live import Live, find_report
 from agent.broker.report.log import Log
 from agent.broker.report.results import Results
 from agent.broker.report.summary import comment as comment_body
 from agent.broker.report.summary import headline, mark, summary
 from agent.broker.state import RunState
 from agent.contract.errors import AirlockError
-from agent.contract.fingerprint import is_own
-from agent.contract.modes import Tier
 from agent.contract.outcomes import StopReason
 from agent.contract.sandbox import Purpose
 from agent.contract.totals import Totals
-
-OLD_COMMENTS = 3  # pages of comments searched for the one of an earlier attempt
 
 
 def settle(run: RunState, channel_ended: str) -> tuple[StopReason, str]:
@@ -154,26 +151,32 @@ def publish_report(
     *,
     results: Results,
     log: Log,
-    api: GitHubApi,
-    comment_allowed: bool,
+    api: GitHubApi | None,
+    live: Live | None,
 ) -> list[str]:
-    """Comment, summary and outputs. Returns what could not be told, as sentences; never raises."""
+    """Summary, outputs and comment. Returns what could not be told, as sentences; never raises.
+
+    Args:
+        api: for a comment, as the broker's own writer; None where this run may not comment.
+        live: the run's live comment, which the report replaces; None where there is none.
+    """
     problems: list[str] = []
-    if comment_allowed:
+    tells: list[Callable[[], None]] = [
+        lambda: results.write_outputs(report.outputs(str(results.transcript))),
+        lambda: results.write_summary(summary(report)),
+    ]
+    if report.structured is not None:
+        tells.append(lambda: results.write_structured(report.structured))
+    for tell in tells:
         try:
-            _comment(report, run, api)
+            tell()
+        except (AirlockError, OSError) as exc:
+            problems.append(f"The results are not whole: {exc}")
+    if api is not None:
+        try:
+            _comment(report, run, api, live)
         except (AirlockError, KeyError, TypeError) as exc:
             problems.append(f"The report could not be posted: {exc}")
-    try:
-        results.write_summary(summary(report))
-        if report.structured is not None:
-            results.write_structured(report.structured)
-    except AirlockError as exc:
-        problems.append(str(exc))
-    try:
-        results.write_outputs(report.outputs(str(results.transcript)))
-    except OSError as exc:
-        problems.append(f"The outputs could not be written: {exc.strerror}")
     for problem in problems:
         log.annotate("warning", problem)
     level = "notice" if report.row.exit_status == 0 else "error"
@@ -181,17 +184,18 @@ def publish_report(
     return problems
 
 
-def _comment(report: RunReport, run: RunState, api: GitHubApi) -> None:
+def _comment(report: RunReport, run: RunState, api: GitHubApi, live: Live | None) -> None:
     """One report: on the pull request or issue the run is about, on the one it opened, or as an issue.
 
     An earlier attempt's report is edited, not repeated (A6).
     """
-    if Tier.COMMENT not in run.tiers and report.stop_reason is not StopReason.SKIPPED:
-        return
     body = comment_body(report)
-    number = run.facts.number or (run.done.pull.number if run.done.pull else None)
+    if live is not None:
+        live.finish(body)
+        return
+    number = run.done.pull.number if run.done.pull else None
     if number is not None:
-        earlier = _earlier(api, number, report.mark, run.facts.options.get("own_login"))
+        earlier = find_report(api, number, report.mark, run.facts.options.get("own_login"))
         if earlier is None:
             api.post(f"issues/{number}/comments", {"body": body}, step="post the report")
         else:
@@ -201,14 +205,6 @@ def _comment(report: RunReport, run: RunState, api: GitHubApi) -> None:
         title = f"Airlock could not fix the failed run {run.facts.run_id or ''}".rstrip()
         if not _has_issue(api, report.mark):
             api.post("issues", {"title": title, "body": body}, step="file an issue")
-
-
-def _earlier(api: GitHubApi, number: int, name: str, own_login: str | None) -> int | None:
-    wanted = mark(name)
-    for item in api.paged(f"issues/{number}/comments", step="look for an earlier report", pages=OLD_COMMENTS):
-        if isinstance(item, dict) and str(item.get("body", "")).startswith(wanted) and is_own(item, own_login):
-            return int(item["id"])
-    return None
 
 
 def _has_issue(api: GitHubApi, name: str) -> bool:
@@ -225,19 +221,23 @@ def write_skip(sentence: str, *, results: Results, log: Log, name: str) -> None:
     log.annotate("notice", sentence, title="Airlock")
 
 
-def write_error(sentence: str, *, results_folder: Path, results: Results | None, log: Log, name: str) -> None:
-    """A run that could not start says why and what to do, never with a traceback."""
+def write_error(
+    sentence: str, *, results_folder: Path, results: Results | None, log: Log, name: str, live: Live | None = None
+) -> None:
+    """A run that could not start, or broke, says why and what to do, never with a traceback.
+
+    Args:
+        live: its comment, so that none goes on saying that the run is at work.
+    """
     report = RunReport(stop_reason=StopReason.ERROR, mode="none", reason=sentence, mark=name)
     if results is not None:
         results.write_summary(summary(report))
         results.write_outputs(report.outputs(str(results.transcript)))
     else:
         write_outputs(report.outputs(""), results_folder / "outputs")  # no word of the run is among them
+    if live is not None:
+        try:
+            live.finish(comment_body(report))
+        except (AirlockError, KeyError, TypeError) as exc:
+            log.annotate("warning", f"The report could not be posted: {exc}")
     log.annotate("error", sentence, title="Airlock")
-
-
-def totals_of(transcript: Any) -> Totals:
-    """Sums so far."""
-    totals = transcript.totals
-    assert isinstance(totals, Totals)
-    return totals

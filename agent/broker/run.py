@@ -33,9 +33,11 @@ from agent.broker.operations_egress import EgressOperation
 from agent.broker.policy.words import Authority
 from agent.broker.redact import Redactor
 from agent.broker.report.facts import GateLine
+from agent.broker.report.live import Live
 from agent.broker.report.log import Log
-from agent.broker.report.progress import Progress
+from agent.broker.report.progress import Progress, where
 from agent.broker.report.results import Results
+from agent.broker.report.tracking import Tracking
 from agent.broker.request import request_reply
 from agent.broker.sandboxes import Sandboxes
 from agent.broker.secrets import SecretStore
@@ -84,6 +86,7 @@ class Broker:
         self._results: Results | None = None
         self._transcript: Transcript | None = None
         self._run: RunState | None = None
+        self._live: Live | None = None
         self._cancelled = False
 
     def run(self, event: bytes) -> int:
@@ -122,6 +125,7 @@ class Broker:
         self._introduce(opening)
         run = self._prepare(settings, opening)
         egress = self._egress(opening.policy, secrets, transport, run=run)
+        self._acknowledge(settings, opening, run, egress)
         problem = self._equip(settings, opening, run, egress)
         # 8. the loop, 9. and 10. inside it
         ended_by = problem or self._serve(run, egress, opening)
@@ -231,6 +235,25 @@ class Broker:
         self._control.notice("deadline", seconds=run.remaining_s())
         return run
 
+    def _acknowledge(self, settings: Settings, opening: Opening, run: RunState, egress: Egress) -> None:
+        """Show at GitHub that the trigger was seen, beside the start of the run and not before it."""
+        trigger = opening.trigger
+        if trigger.number is None or not _may_comment(opening):
+            return
+        name = _name(settings)
+        self._live = Live(
+            GitHubApi(egress, trigger.repository, Authority.publisher(run.tiers | {Tier.COMMENT})),
+            Tracking(mode=opening.mode.name, run_url=_run_url(settings), name=name),
+            number=trigger.number,
+            name=name,
+            text_kind=trigger.text_kind,
+            text_id=trigger.text_id,
+            attempt=trigger.attempt,
+            learn=lambda login: run.facts.options.update(own_login=login),
+            problem=lambda sentence: self._record("log", level="warning", message=sentence),
+        )
+        self._live.start()
+
     def _equip(self, settings: Settings, opening: Opening, run: RunState, egress: Egress) -> str | None:
         """6. workspace, probe, and 7. setup. Returns a sentence where the run may not go on."""
         tiers = opening.mode.tiers
@@ -243,6 +266,7 @@ class Broker:
             head_sha=opening.start_sha,
             also=[sha for sha in (opening.base_sha,) if sha],
             needs_git=bool(tiers & {Tier.WRITE, Tier.SHELL, Tier.GIT}),
+            git_dir=Path(place) if (place := self._plan.get("airlock.git_dir")) else None,
             fetch=lambda shadow: Fetcher(shadow, git_post(egress), repository),
             learn=lambda value: self._redactor.add("checkout-credential", value),
         )
@@ -279,12 +303,11 @@ class Broker:
         self, settings: Settings, opening: Opening, run: RunState, bench: Bench, egress: Egress
     ) -> str | None:
         sandboxes = Sandboxes(self._control)
-        caches = [settings.fact("RUNNER_TOOL_CACHE")]
+        caches = [settings.fact("RUNNER_TOOL_CACHE"), *self._plan.get("AIRLOCK_TOOL_PATH", "").split(":")]
         make_spec = spec_maker(bench.prepared, opening.config.agent.sandbox, [c for c in caches if c])
         spec = make_spec(Purpose.MAIN, settings.workspace)
-        report = sandboxes.probe(
-            spec, [str(Path(settings.state) / "shadow.git"), str(Path(settings.state) / "prepare")]
-        )
+        private = [str(Path(settings.state) / "shadow.git"), str(Path(settings.state) / "prepare")]
+        report = sandboxes.probe(spec, [*private, *bench.prepared.hidden])
         self._record("sandbox.probe", **report.to_json())
         self._log.line(_probe_line(report))
         if not report.ok:
@@ -373,7 +396,6 @@ class Broker:
             stop_reason, reason = StopReason.BLOCKED, ended_by
         else:
             stop_reason, reason = settle(run, ended_by)
-        name = f"run-{settings.fact('GITHUB_RUN_ID') or 'local'}"
         network = opening.config.agent.sandbox.network
         report = make_report(
             run,
@@ -386,17 +408,17 @@ class Broker:
             notes=("The sandbox's network was open, as configuration asks.",) if network == "open" else (),
             duration_s=time.monotonic() - self._started,
             run_url=_run_url(settings),
-            name=name,
+            name=_name(settings),
             version=__version__,
         )
-        restricted = opening.mode.name == "restricted"
+        writer = GitHubApi(egress, opening.trigger.repository, Authority.publisher(run.tiers | {Tier.COMMENT}))
         publish_report(
             report,
             run,
             results=self._results,
             log=self._log,
-            api=GitHubApi(egress, opening.trigger.repository, Authority.publisher(run.tiers | {Tier.COMMENT})),
-            comment_allowed=not restricted or opening.config.agent.comment_when_restricted,
+            api=writer if _may_comment(opening) else None,
+            live=self._live,
         )
         self._end(stop_reason, reason)
         status = OUTCOMES[stop_reason].exit_status
@@ -428,7 +450,15 @@ class Broker:
     def _failed(self, sentence: str) -> int:
         self._log.end_group()
         try:
-            write_error(sentence, results_folder=self._folder, results=self._results, log=self._log, name="error")
+            name = f"run-{self._plan.get('GITHUB_RUN_ID') or 'local'}"
+            write_error(
+                sentence,
+                results_folder=self._folder,
+                results=self._results,
+                log=self._log,
+                name=name,
+                live=self._live,
+            )
             if self._transcript is not None:
                 self._end(StopReason.ERROR, sentence)
         except (AirlockError, OSError) as exc:
@@ -443,6 +473,8 @@ class Broker:
         self._transcript.write(kind, **data)
         if self._run is not None:
             Progress.show(self._log, kind, data, self._run)
+            if self._live is not None and kind == "model.response":
+                self._live.show(where(self._run, self._transcript.totals))
 
     def _fault(self, op: str, exc: BaseException) -> None:
         self._record("log", level="error", message=f"bug in operation {op}: {type(exc).__name__}", where=_place(exc))
@@ -462,6 +494,18 @@ def _reach(secret_inputs: Mapping[str, str], plan: Mapping[str, Any]) -> Reach:
     }
     no_proxy = secret_inputs.get("no_proxy") or secret_inputs.get("NO_PROXY") or ""
     return Reach(proxies=proxies, no_proxy=no_proxy, ca_file=plan.get("ca-certificates") or None)
+
+
+def _name(settings: Settings) -> str:
+    """Of the hidden mark in this run's comments; the same for each of its attempts (A6)."""
+    return f"run-{settings.fact('GITHUB_RUN_ID') or 'local'}"
+
+
+def _may_comment(opening: Opening) -> bool:
+    """A restricted run says nothing at GitHub unless the configuration wants it (S6)."""
+    if opening.mode.name == "restricted":
+        return opening.config.agent.comment_when_restricted
+    return Tier.COMMENT in opening.mode.tiers
 
 
 def _run_url(settings: Settings) -> str:

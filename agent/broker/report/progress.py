@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agent.broker.report import tracking
 from agent.broker.report.log import Log
 from agent.broker.state import RunState
+from agent.contract.totals import Totals
 
 SHOWN = 160  # characters of arguments and results in the log; the transcript has them whole
 
@@ -44,6 +46,19 @@ class Progress:
             log.line(f"pushed {data.get('branch')} at {data.get('sha')}")
         elif kind == "pull_request":
             log.line(f"pull request {data.get('url')}")
+
+
+def where(run: RunState, totals: Totals) -> tracking.Progress:
+    """Where a run is, by the broker's own counts."""
+    meter = run.meter
+    return tracking.Progress(
+        turn=meter.turns,
+        calls=meter.tool_calls,
+        max_calls=meter.limits.max_tool_calls,
+        tokens=meter.tokens,
+        cost_usd=totals.cost_usd,
+        left_s=run.remaining_s(),
+    )
 
 
 def _short(value: object, most: int = SHOWN) -> str:
