@@ -234,8 +234,9 @@ class Operations:
         if lifecycle is None or run.worktree is None or not lifecycle.has(Purpose.STOP):
             return {"resume": False}, b""
         with run.lock:
-            verdict = self._gate(Purpose.STOP, run.worktree.snapshot().tree)
-            if verdict.passed:
+            now = run.worktree.snapshot()
+            verdict = self._gate(Purpose.STOP, now.tree)
+            if verdict.passed and not now.over:  # a verdict on a part of the workspace says nothing of the rest
                 run.stop_tries = 0
                 return {"resume": False}, b""
             run.stop_tries += 1
@@ -243,7 +244,7 @@ class Operations:
             run.idle_returns = run.idle_returns + 1 if idle else 1
             run.calls_at_last_stop = run.meter.tool_calls
             resume = run.stop_tries < MAX_STOP_TRIES and run.idle_returns < MAX_IDLE_RETURNS and run.remaining_s() > 0
-        text = f"[{verdict.ended}]\n{verdict.output}"
+        text = f"[{verdict.ended}]\n{verdict.output}{now.over}"
         return {"resume": resume, "tries": run.stop_tries}, self._redactor.known(text).encode()
 
     def event(self, call: Call) -> Reply:

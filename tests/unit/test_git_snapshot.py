@@ -267,7 +267,8 @@ def test_a_file_behind_a_filter_stays_as_it_is_in_the_commit(tmp_path: Path, kin
 
 
 def test_sizes_and_numbers_are_capped(checkout: Path, tmp_path: Path) -> None:
-    """A large file is left out with a sentence, a sparse one costs nothing, too many new files are refused."""
+    """A large file is left out with a sentence, a sparse one costs nothing; too many new files can be looked at,
+    and of them only files named one by one are committed."""
     worktree = worktree_of(checkout, tmp_path / "shadow", caps=Caps(file_bytes=1 << 20, new_files=10))
     with (checkout / "huge").open("wb") as file:
         file.truncate(1 << 40)
@@ -279,8 +280,21 @@ def test_sizes_and_numbers_are_capped(checkout: Path, tmp_path: Path) -> None:
     assert snapshot.problems == ("huge was left out: is larger than 1 MB.",)
     for number in range(11):
         (checkout / f"n{number}").write_text("")
-    with pytest.raises(ToolInputError, match="more than 10 new files"):
-        worktree.snapshot()
+    (checkout / "src/app.py").write_text("changed\n")
+    snapshot = worktree.snapshot()
+    assert snapshot.over.startswith("The workspace holds more than 10 new files.")
+    assert len([c for c in snapshot.changes if c.status == "added"]) == 9  # `huge` counts and is not taken
+    head = worktree.head
+    for paths in (None, ["."], ["n"], ["src/app.py", "."]):
+        (checkout / "n").mkdir(exist_ok=True)
+        with pytest.raises(ToolInputError, match="name each changed file in `paths`"):
+            worktree.commit("all", paths)
+    assert worktree.head == head
+    assert worktree.commit("one", ["src/app.py"]).files() == [{"path": "src/app.py", "status": "modified"}]
+    for number in range(11):
+        (checkout / f"n{number}").unlink()
+    assert worktree.snapshot().over == ""
+    assert worktree.commit("rest").files() == [{"path": "exact", "status": "added"}]
 
 
 def test_what_a_run_stores_is_capped(checkout: Path, tmp_path: Path) -> None:
@@ -291,8 +305,13 @@ def test_what_a_run_stores_is_capped(checkout: Path, tmp_path: Path) -> None:
         worktree.snapshot()
     (checkout / "f").write_text("x" * 1000)
 
+    stored = sorted(p for p in (tmp_path / "shadow").rglob("*") if p.is_file())
+    snapshot = worktree.snapshot()
+    assert snapshot.over.startswith("Changed files of this run add up to more than")
+    assert by_path(snapshot.changes) == {}
     with pytest.raises(ToolInputError, match="add up to more than"):
-        worktree.snapshot()
+        worktree.commit("all")
+    assert sorted(p for p in (tmp_path / "shadow").rglob("*") if p.is_file()) == stored
 
 
 def test_a_chain_of_folders_ends_at_the_cap(checkout: Path, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from agent.broker.git.converted import Conversion, converted
 from agent.broker.git.index import IndexEntry
 from agent.broker.git.objects import EXECUTABLE, FILE, GITLINK, LINK, Change, Entry, display, is_git_name, object_id
 from agent.broker.git.shadow import ShadowGit
-from agent.contract.errors import ToolInputError
 from agent.contract.gitignore import Ignores
 
 DEPTH_CAP = 128  # folders below the workspace; one open descriptor each
@@ -29,7 +28,7 @@ _PROBLEMS_CAP = 50  # sentences; a folder of 10,000 FIFOs is one fact, not 10,00
 
 @dataclass(frozen=True)
 class Caps:
-    """Sizes beyond which the workspace is not taken.
+    """Sizes beyond which the workspace cannot be committed; what lies beyond is looked at, never stored.
 
     Attributes:
         file_bytes: one file; GitHub refuses 100 MB, and a blob travels as base64 in one request.
@@ -51,12 +50,15 @@ class Snapshot:
         changes: against the tracked tree, by path.
         problems: one sentence each on what was left out.
         nested: folders with a `.git` of their own that are no submodule of the tracked tree.
+        over: empty, or the sentence why this is not the whole workspace: a cap was reached, and the rest is not
+            in the tree. Nobody may take such a tree for all that changed.
     """
 
     tree: str
     changes: tuple[Change, ...]
     problems: tuple[str, ...]
     nested: tuple[str, ...]
+    over: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,11 @@ class _Walk:
     problems: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
     new_files: int = 0
+    over: str = ""
+
+
+class _OverCapError(Exception):
+    """No more content is stored in this run."""
 
 
 class Snapshotter:
@@ -124,7 +131,6 @@ class Snapshotter:
             tracked_tree: tree whose paths count as tracked, such as that of the last commit.
 
         Raises:
-            ToolInputError: more new files or bytes than the caps allow.
             UpstreamError: the tracked tree is not in the shadow.
         """
         tracked = self._shadow.entries(tracked_tree)
@@ -144,7 +150,7 @@ class Snapshotter:
             del self._seen[path]
         same = walk.files == tracked
         tree = tracked_tree if same else self._shadow.write_tree(walk.files, like=tracked_tree)
-        return Snapshot(tree, _changes(tracked, walk.files), tuple(walk.problems), tuple(walk.nested))
+        return Snapshot(tree, _changes(tracked, walk.files), tuple(walk.problems), tuple(walk.nested), walk.over)
 
     def _stays(self, walk: _Walk, path: bytes, entry: Entry) -> bool:
         """A tracked path that was not read and yet is not deleted."""
@@ -221,10 +227,12 @@ class Snapshotter:
         if is_new:
             walk.new_files += 1
             if walk.new_files > self._caps.new_files:
-                raise ToolInputError(
+                # looking goes on, so that a folder full of files cannot end a run (R18); committing does not
+                walk.over = (
                     f"The workspace holds more than {self._caps.new_files} new files. "
                     "Delete them or name their folder in .gitignore."
                 )
+                return
         seen = self._seen.get(path)
         if seen is not None and _same(seen, status):
             walk.files[path] = seen.entry
@@ -236,6 +244,10 @@ class Snapshotter:
         else:
             try:
                 entry, status = self._hash(fd, name, path, status, walk.tracked.get(path))
+            except _OverCapError as exc:
+                walk.over = str(exc)
+                self._leave(walk, path, "there is no room for it")
+                return
             except (OSError, ValueError) as exc:
                 self._leave(walk, path, (exc.strerror if isinstance(exc, OSError) else str(exc)) or "unreadable")
                 return
@@ -275,11 +287,11 @@ class Snapshotter:
     def _store(self, mode: str, data: bytes, tracked: Entry | None) -> Entry:
         sha = object_id("blob", data)
         if (tracked is None or tracked.sha != sha) and not self._shadow.holds_own(sha):
-            self._stored += len(data)
-            if self._stored > self._caps.stored_bytes:
-                raise ToolInputError(
+            if self._stored + len(data) > self._caps.stored_bytes:
+                raise _OverCapError(
                     f"Changed files of this run add up to more than {self._caps.stored_bytes >> 20} MB."
                 )
+            self._stored += len(data)
             self._shadow.write("blob", data)
         return Entry(mode, sha)
 

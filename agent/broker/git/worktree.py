@@ -85,13 +85,16 @@ class WorkTree:
             paths: files or folders; None or empty is everything that changed.
 
         Raises:
-            ToolInputError: no message, nothing changed, or a path that matches no change.
+            ToolInputError: no message, nothing changed, a path that matches no change, or a workspace over a
+                cap, of which only files named one by one can be committed.
         """
         text = message.strip()
         if not text or len(text) > MESSAGE_CAP:
             raise ToolInputError(f"A commit message needs 1 to {MESSAGE_CAP} characters.")
         snapshot = self.snapshot()
         tree, changes = snapshot.tree, snapshot.changes
+        if snapshot.over and not (paths and _all_files(changes, paths)):
+            raise ToolInputError(f"{snapshot.over} Or name each changed file in `paths`.")
         if paths:
             changes = _select(changes, paths)
             base = self.shadow.tree_of(self.head)
@@ -110,6 +113,12 @@ class WorkTree:
         self.head = self.shadow.commit(tree, [self.head], text, self._author)
         nested = [f"{name} has a git folder of its own: new files in it are left out." for name in snapshot.nested[:20]]
         return Committed(self.head, tree, text, changes, (*snapshot.problems, *nested))
+
+
+def _all_files(changes: Sequence[Change], paths: Sequence[str]) -> bool:
+    """Whether each path is a changed file: a folder may hold more than was looked at."""
+    changed = {c.path for c in changes}
+    return all(repository_path(path).encode("utf-8", "surrogateescape") in changed for path in paths)
 
 
 def _select(changes: Sequence[Change], paths: Sequence[str]) -> tuple[Change, ...]:
