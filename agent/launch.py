@@ -24,10 +24,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agent.contract.errors import ToolInputError
 from agent.contract.outcomes import OUTCOMES, StopReason
-from agent.contract.sandbox import ExecRequest, ExecResult, SandboxSpec
+from agent.contract.sandbox import ExecRequest, SandboxSpec
 from agent.kernel.channel import Channel, ChannelError, Frame
 from agent.kernel.confine import no_core, set_non_dumpable
+from agent.launch_place import find_place
+from agent.launch_sandboxes import Sandboxes
 
 ENTRYPOINT = str(Path(__file__).resolve().parent.parent / "entrypoint.py")
 UNPRIVILEGED = 61001  # owner of the workspace for the run where it belongs to uid 0; no account has this id
@@ -60,13 +63,20 @@ class Launch:
         self.settings = settings
         self.workspace = os.path.realpath(settings.get("GITHUB_WORKSPACE") or os.getcwd())
         self.uid, self.gid = _unprivileged_owner(self.workspace)
-        self.state = Path(tempfile.mkdtemp(prefix="airlock-"))
+        self.place = find_place(self.workspace)
+        self.state = Path(tempfile.mkdtemp(prefix="airlock-", dir=self.place.state))
         self.state.chmod(0o711)  # others may pass through to what is theirs, and list nothing
         self.results = Path(settings.get("AIRLOCK_RESULTS") or _results_folder(settings))
         self.results.mkdir(parents=True, exist_ok=True)
         self.broker_pid = 0
         self.harness_pid = 0
-        self._sandboxes = _Sandboxes(self)
+        self._sandboxes = Sandboxes(
+            settings,
+            self.place,
+            state=self.state,
+            owner=(self.uid, self.gid),
+            watched=lambda: (self.broker_pid, self.harness_pid),
+        )
         self._control: Channel | None = None
         self._ended: dict[int, int] = {}
 
@@ -85,6 +95,7 @@ class Launch:
             "airlock.uid": self.uid,
             "airlock.gid": self.gid,
             "airlock.launch_pid": os.getpid(),
+            "airlock.git_dir": str(self.place.git_dir or ""),
         }
         plan_fd = _memory(json.dumps(plan).encode())
         self.broker_pid = _spawn("--broker", [brokers.fileno(), to_broker.fileno(), plan_fd, secrets_fd, event_fd])
@@ -136,12 +147,10 @@ class Launch:
         try:
             fields, payload = self._do(str(header.get("op")), header)
             answer.update(fields)
+        except ToolInputError as exc:
+            answer = _error(header, "tool_input", str(exc))
         except Exception as exc:  # one of the two server loops: an error is an answer, never the end of launch
-            answer = {
-                "id": header.get("id"),
-                "ok": False,
-                "error": {"code": "sandbox", "message": f"{type(exc).__name__}: {exc}"},
-            }
+            answer = _error(header, "sandbox", f"{type(exc).__name__}: {exc}")
         with suppress(ChannelError):
             self._control.send(answer, payload)
 
@@ -160,7 +169,10 @@ class Launch:
             self._sandboxes.stop(header["sandbox"])
             return {}, b""
         if op == "sandbox.probe":
-            return self._sandboxes.probe(header), b""
+            spec = SandboxSpec.from_json(header["spec"])
+            forbidden = tuple(header.get("forbidden_paths", ()))
+            report = self._sandboxes.probe(spec, forbidden, (str(self.state), str(self.results)))
+            return dict(report.to_json()), b""
         if op == "harness.stop":
             self._end(self.harness_pid)
             return {}, b""
@@ -224,61 +236,8 @@ class Launch:
             print(f"::notice::{sentence}", flush=True)
 
 
-class _Sandboxes:
-    """The sandboxes of this run, by number."""
-
-    def __init__(self, launch: Launch) -> None:
-        self._launch = launch
-        self._lock = threading.Lock()
-        self._sessions: dict[int, Any] = {}
-        self._count = 0
-        self._backend: Any = None
-
-    def _ready(self) -> Any:
-        with self._lock:
-            if self._backend is None:
-                from agent.sandbox.process import ProcessBackend
-
-                folder = self._launch.state / "sandbox"
-                folder.mkdir(mode=0o711)
-                self._backend = ProcessBackend(base=str(folder), uid=self._launch.uid, gid=self._launch.gid)
-            return self._backend
-
-    def start(self, spec: SandboxSpec) -> int:
-        session = self._ready().start(spec)
-        with self._lock:
-            self._count += 1
-            self._sessions[self._count] = session
-            return self._count
-
-    def run(self, number: int, request: ExecRequest) -> ExecResult:
-        result: ExecResult = self._sessions[number].exec(request)
-        return result
-
-    def stop(self, number: int) -> None:
-        with self._lock:
-            session = self._sessions.pop(number, None)
-        if session is not None:
-            session.close()
-
-    def stop_all(self) -> None:
-        for number in list(self._sessions):
-            with suppress(Exception):  # one that will not close must not keep the others open
-                self.stop(number)
-
-    def probe(self, header: dict[str, Any]) -> dict[str, Any]:
-        """Try forbidden acts in a sandbox like the run's own, against our real processes and folders."""
-        from agent.sandbox.probe import ProbeTargets
-
-        launch = self._launch
-        forbidden = tuple(header.get("forbidden_paths", ()))
-        targets = ProbeTargets(
-            unreadable=forbidden,
-            unwritable=(*forbidden, str(launch.state), str(launch.results)),
-            pids=(os.getpid(), launch.broker_pid, launch.harness_pid),
-        )
-        report = self._ready().probe(SandboxSpec.from_json(header["spec"]), targets)
-        return dict(report.to_json())
+def _error(header: dict[str, Any], code: str, message: str) -> dict[str, Any]:
+    return {"id": header.get("id"), "ok": False, "error": {"code": code, "message": message}}
 
 
 def _unprivileged_owner(workspace: str) -> tuple[int, int]:

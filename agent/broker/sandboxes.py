@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from agent.contract.errors import UpstreamError
+from agent.contract.errors import ToolInputError, UpstreamError
 from agent.contract.sandbox import ExecRequest, ExecResult, ProbeReport, SandboxSpec
 from agent.kernel.channel import Caller, CallFailed, ChannelError
 
@@ -49,11 +49,14 @@ class Sandbox:
         """Run one command to its end.
 
         Raises:
+            ToolInputError: the command cannot be run as it was asked for.
             UpstreamError: the sandbox is gone.
         """
         try:
             frame = self._control.call("sandbox.exec", sandbox=self._number, **request.to_json())
         except (CallFailed, ChannelError) as exc:
+            if isinstance(exc, CallFailed) and exc.code == "tool_input":
+                raise ToolInputError(str(exc)) from exc
             raise UpstreamError("run a command", str(exc)) from exc
         return ExecResult.from_frame(frame.header, frame.payload)
 

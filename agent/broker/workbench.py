@@ -48,6 +48,7 @@ def open_bench(
     needs_git: bool,
     fetch: Callable[[ShadowGit], Fetcher],
     learn: Callable[[str], None],
+    git_dir: Path | None = None,
 ) -> Bench:
     """Prepare the workspace and bring it to the commit of the run.
 
@@ -59,6 +60,7 @@ def open_bench(
         also: further commits to have, such as the base.
         needs_git: the mode writes, so a workspace without git is an error.
         learn: told each credential value that was found.
+        git_dir: the real git folder where it is mounted apart and `.git` is covered.
 
     Raises:
         UserError: the workspace cannot be used; the text says what to do.
@@ -67,7 +69,7 @@ def open_bench(
         raise UserError(
             f"The workspace {workspace} does not exist. Add a step `uses: actions/checkout` before this one."
         )
-    prepared = prepare(workspace, state / "prepare", uid=owner[0], gid=owner[1], temps=list(temps))
+    prepared = prepare(workspace, state / "prepare", uid=owner[0], gid=owner[1], git_dir=git_dir, temps=list(temps))
     for value in prepared.secrets:
         learn(value)
     if prepared.head is None:
@@ -141,6 +143,8 @@ def spec_maker(prepared: Prepared, sandbox: Any, tool_caches: Iterable[str]) -> 
             env=dict(sandbox.env),
             memory_mb=sandbox.memory_mb,
             pids=sandbox.pids,
+            backend=sandbox.backend,
+            image=sandbox.image or "",
         )
 
     return make

@@ -28,6 +28,8 @@ class SandboxSpec:
         env: additions from trusted configuration, filtered again by `sandbox.env` (S2).
         memory_mb, pids: caps.
         file_mb: largest file a command may write.
+        backend: `auto`, `container` or `process`, as trusted configuration says.
+        image: container image, empty for the default.
     """
 
     purpose: Purpose
@@ -38,6 +40,8 @@ class SandboxSpec:
     memory_mb: int = 4096
     pids: int = 512
     file_mb: int = 2048
+    backend: str = "auto"
+    image: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -21,6 +21,7 @@ from agent.kernel.landlock import landlock_abi
 from agent.kernel.prctl import machine
 from agent.sandbox.build import helper_command
 from agent.sandbox.facts import owner_of
+from agent.sandbox.outside import Own, binds
 from agent.sandbox.policy import Folders, Machine, container_plan_for
 from agent.sandbox.probe import ProbeTargets, probe
 from agent.sandbox.protocol import encode_plan
@@ -34,7 +35,9 @@ _TMPFS_MB = 1024
 _SPARE_PROCESSES = 8  # helper, its parent, and what the engine itself runs
 
 
-def container_options(spec: SandboxSpec, *, image: str, uid: int, gid: int, run: str) -> dict[str, Any]:
+def container_options(
+    spec: SandboxSpec, *, image: str, uid: int, gid: int, run: str, own: Own | None = None
+) -> dict[str, Any]:
     """The engine's request for one sandbox: configuration, and under `HostConfig` what it may do. Pure.
 
     Args:
@@ -42,8 +45,12 @@ def container_options(spec: SandboxSpec, *, image: str, uid: int, gid: int, run:
         image: any Linux image with a shell.
         uid, gid: whom commands run as; they own the tmpfs folders.
         run: value of the label by which a later step finds and removes what was left behind.
+        own: our own container, where we run in one.
+
+    Raises:
+        UpstreamError: a path of the spec lies in no mount of ours.
     """
-    own = f"exec,mode=0700,uid={uid},gid={gid},size={_TMPFS_MB}m"
+    private = f"exec,mode=0700,uid={uid},gid={gid},size={_TMPFS_MB}m"
     memory = spec.memory_mb << 20
     return {
         "Image": image,
@@ -63,9 +70,9 @@ def container_options(spec: SandboxSpec, *, image: str, uid: int, gid: int, run:
         "Volumes": {HELPER_FOLDER: {}},
         "HostConfig": {
             "NetworkMode": "bridge" if spec.network else "none",
-            "Binds": [f"{spec.root}:{spec.root}:rw", *(f"{path}:{path}:ro" for path in spec.readable)],
+            "Binds": binds(spec.root, spec.readable, own.mounts if own else None),
             "ReadonlyRootfs": True,
-            "Tmpfs": {FOLDERS.tmp: own, FOLDERS.home: own},
+            "Tmpfs": {FOLDERS.tmp: private, FOLDERS.home: private},
             "CapDrop": ["ALL"],
             "CapAdd": ["SETUID", "SETGID", "KILL"],
             "SecurityOpt": ["no-new-privileges"],
@@ -162,6 +169,7 @@ class ContainerBackend:
         helper: Path | None = None,
         uid: int | None = None,
         gid: int | None = None,
+        own: Own | None = None,
     ) -> None:
         """Prepare; the engine is asked at the first start.
 
@@ -171,7 +179,9 @@ class ContainerBackend:
             socket_path: the engine's socket.
             helper: a static helper; by default the installed or a compiled one.
             uid, gid: whom commands run as; by default the owner of the sandbox's root.
+            own: our own container, where we run in one: paths are translated by its mounts.
         """
+        self._own = own
         self._image = image
         self._run = run
         self._socket = socket_path
@@ -193,7 +203,7 @@ class ContainerBackend:
         try:
             client = self._engine()
             self._have_image(client)
-            options = container_options(spec, image=self._image, uid=uid, gid=gid, run=self._run)
+            options = container_options(spec, image=self._image, uid=uid, gid=gid, run=self._run, own=self._own)
             container = _Container(client, client.create_container_from_config(options)["Id"])
             client.put_archive(container.number, HELPER_FOLDER, self._archive())
             attached = client.attach_socket(
@@ -228,9 +238,10 @@ class ContainerBackend:
             session.close()
 
     def remove_leftovers(self) -> int:
-        """Remove every container of this run, whatever became of the session; returns how many there were."""
+        """Remove every container of this run but our own, whatever became of the session; returns how many."""
         client = self._engine()
-        left = client.containers(all=True, filters={"label": f"{LABEL}={self._run}"})
+        found = client.containers(all=True, filters={"label": f"{LABEL}={self._run}"})
+        left = [entry for entry in found if self._own is None or entry["Id"] != self._own.number]
         for entry in left:
             _Container(client, entry["Id"]).remove()
         return len(left)

@@ -35,9 +35,18 @@ class ModelServer:
         key: when set, a request without it (x-api-key, api-key or bearer) gets 401.
         output_field: when set, Chat Completions takes the output limit by this name alone.
         delay_s: time before each answer.
+        host: address to listen on.
     """
 
-    def __init__(self, script: Script = (), *, key: str = "", output_field: str = "", delay_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        script: Script = (),
+        *,
+        key: str = "",
+        output_field: str = "",
+        delay_s: float = 0.0,
+        host: str = "127.0.0.1",
+    ) -> None:
         self.requests: list[Recorded] = []
         self.key, self.delay_s = key, delay_s
         self.stopping = threading.Event()
@@ -50,8 +59,8 @@ class ModelServer:
         class Handler(_Handler):
             server_model = outer
 
-        self._http = _Http(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
+        self._http = _Http((host, 0), Handler)
+        self.url = f"http://{host}:{self._http.server_port}"
 
     @staticmethod
     def _each(script: Script) -> Iterator[Turn | Callable[[Recorded], Turn]]:

@@ -1,0 +1,216 @@
+#!/bin/bash
+# The action's one step: start Airlock's container, hand it inputs and event on standard input, pass on cancels,
+# fetch what it made, remove it. Everything that decides lies in the image; this only carries.
+#
+# House rules: secrets are handled by builtins of bash alone (no argument, no environment of a child, no file);
+# mounts and capabilities are an explicit list; whatever happens to this shell, containers carry the label by
+# which the next step removes them.
+set +e -u
+
+cd "${BASH_SOURCE[0]%/*}" || exit 1
+# shellcheck source=action/docker.sh
+. ./docker.sh
+
+# What the broker may learn, by name; agent/contract/inputs.py sorts it, and a test compares the lists.
+inputs=(MODE TASK MODEL API_KEY BASE_URL GITHUB_TOKEN PUSH_TOKEN SECRETS CONFIG SANDBOX SANDBOX_IMAGE IMAGE
+    MAX_TOOL_CALLS TIMEOUT_MINUTES MAX_TOKENS MAX_COST TRIGGER OUTSIDERS ALLOW_BOTS RUN_ID DRY_RUN CA_CERTIFICATES
+    UPLOAD_TRANSCRIPT)
+facts=(GITHUB_ACTION GITHUB_ACTION_REF GITHUB_ACTION_REPOSITORY GITHUB_ACTOR GITHUB_ACTOR_ID GITHUB_API_URL
+    GITHUB_BASE_REF GITHUB_EVENT_NAME GITHUB_EVENT_PATH GITHUB_GRAPHQL_URL GITHUB_HEAD_REF GITHUB_JOB GITHUB_REF
+    GITHUB_REF_NAME GITHUB_REF_PROTECTED GITHUB_REF_TYPE GITHUB_REPOSITORY GITHUB_REPOSITORY_ID
+    GITHUB_REPOSITORY_OWNER GITHUB_RUN_ATTEMPT GITHUB_RUN_ID GITHUB_RUN_NUMBER GITHUB_SERVER_URL GITHUB_SHA
+    GITHUB_TRIGGERING_ACTOR GITHUB_WORKFLOW GITHUB_WORKFLOW_REF GITHUB_WORKFLOW_SHA GITHUB_WORKSPACE RUNNER_ARCH
+    RUNNER_DEBUG RUNNER_ENVIRONMENT RUNNER_NAME RUNNER_OS RUNNER_TEMP RUNNER_TOOL_CACHE HTTP_PROXY HTTPS_PROXY
+    NO_PROXY http_proxy https_proxy no_proxy)
+
+# Airlock's own variables, set below and sent with the others.
+AIRLOCK_RESULTS='' AIRLOCK_TOOL_PATH=''
+own=(AIRLOCK_RESULTS AIRLOCK_TOOL_PATH)
+
+main() {
+    # children of this shell (docker, env) get no input: a secret in their environment is in /proc
+    export -n "${inputs[@]/#/INPUT_}"
+    local socket docker=()
+    find_engine || finish_without 'no engine'
+    : "${GITHUB_WORKSPACE:?}" "${GITHUB_OUTPUT:?}" "${GITHUB_EVENT_PATH:?}"
+
+    local run="airlock-${GITHUB_RUN_ID:-0}-${GITHUB_RUN_ATTEMPT:-1}-$SRANDOM"
+    AIRLOCK_RESULTS=${RUNNER_TEMP:-/tmp}/$run
+    mkdir -p "$AIRLOCK_RESULTS" || finish_without "no folder $AIRLOCK_RESULTS"
+    # first of all, so that the next steps know even if this one is killed
+    printf '%s=%s\n' airlock-run "$run" airlock-results "$AIRLOCK_RESULTS" >>"$GITHUB_OUTPUT"
+
+    local cancelled='' image='' mounts=()
+    trap 'cancelled=INT; signal_container "$run" INT' INT
+    trap 'cancelled=TERM; signal_container "$run" TERM' TERM
+    find_image || finish_without 'no image'
+    find_mounts
+    [ -z "$cancelled" ] || finish_without "cancelled ($cancelled)"
+    start_and_wait
+    local status=$?
+    collect "$run" "$status"
+    engine rm -fv "$run" >/dev/null 2>&1
+    exit "$status"
+}
+
+# Inputs and facts as NAME=VALUE, each ended by NUL, one more NUL, then the event.
+feed() {
+    local name
+    for name in "${inputs[@]/#/INPUT_}" "${facts[@]}" "${own[@]}"; do
+        printf '%s=%s\0' "$name" "${!name-}"
+    done
+    printf '\0%s' "$(<"$GITHUB_EVENT_PATH")"
+}
+
+# Sets `image`: the one asked for, the released one, or one built here from the bundled Dockerfile.
+find_image() {
+    local released
+    released=$(<released-image)
+    image=${INPUT_IMAGE:-$released}
+    if [ -n "$image" ]; then
+        engine image inspect "$image" >/dev/null 2>&1 && return
+        in_background engine pull --quiet "$image" && return
+        if [ -n "${INPUT_IMAGE-}" ]; then
+            echo "::error title=Airlock::The image that input \`image\` names cannot be pulled."
+            return 1
+        fi
+        [ -z "$cancelled" ] || return 1
+        echo "The released image cannot be pulled; building it from the action's own Dockerfile."
+    fi
+    echo "::group::Build Airlock's image"
+    image=airlock:local
+    in_background engine build --tag "$image" ..
+    local status=$?
+    echo "::endgroup::"
+    [ $status -eq 0 ] && return
+    [ -n "$cancelled" ] || echo "::error title=Airlock::The image could not be built. Name one by input \`image\`."
+    return 1
+}
+
+# Sets `mounts`: everything of this runner that the container sees.
+find_mounts() {
+    local workspace=$GITHUB_WORKSPACE place
+    local_places
+    bind "$workspace"
+    # The real git folder apart, for the broker alone, and a volume over it, which gets a throwaway one.
+    if [ ! -L "$workspace/.git" ]; then
+        if [ -d "$workspace/.git" ]; then
+            bind "$workspace/.git" /airlock-git
+            mounts+=(--mount "type=volume,dst=$workspace/.git")
+        elif [ -f "$workspace/.git" ]; then
+            # A linked worktree: the file stays, the repository it names is needed at its own path.
+            read -r place <"$workspace/.git"
+            place=${place#gitdir: }
+            [[ $place == /* ]] || place=$workspace/$place
+            if [ -f "$place/commondir" ]; then place=$place/$(<"$place/commondir"); fi
+            place=$(cd "$place" 2>/dev/null && pwd -P) && [[ $place/ != "$workspace"/* ]] && bind "$place"
+        fi
+    fi
+    if [ -d "${RUNNER_TOOL_CACHE:-/nowhere}" ]; then
+        bind "$RUNNER_TOOL_CACHE" "$RUNNER_TOOL_CACHE" ,readonly
+        local entry entries
+        IFS=: read -r -a entries <<<"${PATH-}"
+        for entry in "${entries[@]}"; do # what earlier setup-* steps put on PATH, and nothing else
+            [[ $entry == "$RUNNER_TOOL_CACHE"/* ]] && AIRLOCK_TOOL_PATH+=${AIRLOCK_TOOL_PATH:+:}$entry
+        done
+    fi
+    place=${INPUT_CA_CERTIFICATES-}
+    if [[ $place == /* && -f $place && $place != "$workspace"/* ]]; then bind "$place" "$place" ,readonly; fi
+    # To start the sandbox's container beside ours. Only the first process can use it; see agent/launch.py.
+    [ "${INPUT_SANDBOX-}" = process ] || bind "$socket" /var/run/docker.sock
+}
+
+# bind PATH [TARGET [OPTIONS]]: mount one of this runner's paths. Inside a container (a job's `container:`) the
+# engine knows the path by another name, that of the mount which holds it; where none does, it cannot be mounted.
+bind() {
+    local path=$1 target=${2:-$1} options=${3-} line kind source at best=''
+    if [ ${#places[@]} -eq 0 ]; then
+        mounts+=(--mount "type=bind,src=$path,dst=$target$options")
+        return
+    fi
+    for line in "${places[@]}"; do
+        IFS='|' read -r kind source at <<<"$line"
+        if [[ $path/ == "$at"/* && ${#at} -ge ${#best} ]]; then
+            best=$at
+            local found="$kind|$source|$at"
+        fi
+    done
+    if [ -z "$best" ]; then
+        [ "$path" != "$GITHUB_WORKSPACE" ] || echo "::warning title=Airlock::The workspace $path is in no mount of \
+the job's container, so the engine cannot reach it."
+        return
+    fi
+    IFS='|' read -r kind source at <<<"$found"
+    if [ "$kind" = bind ]; then
+        mounts+=(--mount "type=bind,src=$source${path#"$at"},dst=$target$options")
+    elif [ "$path" = "$at" ]; then
+        mounts+=(--mount "type=volume,src=$source,dst=$target$options")
+    fi
+}
+
+# Sets `places`: where this shell runs in a container itself, that container's mounts as KIND|SOURCE|TARGET.
+local_places() {
+    places=()
+    local line number=''
+    while read -r line; do
+        [[ $line =~ /([0-9a-f]{64})/hostname\ /etc/hostname\  ]] && number=${BASH_REMATCH[1]}
+    done </proc/self/mountinfo
+    [ -n "$number" ] || return 0
+    mapfile -t places < <(engine inspect --format \
+        '{{range .Mounts}}{{println (print .Type "|" (or .Name .Source) "|" .Destination)}}{{end}}' "$number" 2>/dev/null)
+    local kept=()
+    for line in "${places[@]}"; do [ -z "$line" ] || kept+=("$line"); done
+    places=("${kept[@]}")
+}
+
+# Runs the container to its end; returns its exit status.
+start_and_wait() {
+    engine run --interactive --name "$run" --label "airlock.run=$run" --pull never --log-driver none \
+        --hostname airlock --read-only --cap-drop ALL --cap-add SETUID --cap-add SETGID --cap-add CHOWN \
+        --cap-add DAC_OVERRIDE --cap-add KILL --security-opt no-new-privileges --pids-limit 8192 \
+        --tmpfs /tmp:rw,nosuid,nodev,exec,mode=1777 --volume /var/lib/airlock --volume "$AIRLOCK_RESULTS" \
+        "${mounts[@]}" "$image" --stdin < <(feed) &
+    wait_for $!
+}
+
+# A child in the background, so that a trap runs while it does.
+in_background() {
+    "$@" &
+    wait_for $!
+}
+
+# An interrupted `wait` returns early; the child's end is what counts.
+wait_for() {
+    local status
+    while :; do
+        wait "$1"
+        status=$?
+        kill -0 "$1" 2>/dev/null || return $status
+    done
+}
+
+# The runner signals this shell alone; the container learns of it here.
+# shellcheck disable=SC2329  # the traps call it
+signal_container() { engine kill --signal "$2" "$1" >/dev/null 2>&1; }
+
+# Results out of the container's volume, into the runner's files.
+collect() {
+    engine cp "$1:$AIRLOCK_RESULTS/." "$AIRLOCK_RESULTS" >/dev/null 2>&1
+    if [ -s "$AIRLOCK_RESULTS/outputs" ]; then
+        cat -- "$AIRLOCK_RESULTS/outputs" >>"$GITHUB_OUTPUT"
+    else
+        printf '%s\n' outcome=error stop-reason=error >>"$GITHUB_OUTPUT"
+        [ "$2" -eq 0 ] || echo "::error title=Airlock::The container ended with status $2 and left no report."
+    fi
+    if [ -s "$AIRLOCK_RESULTS/summary.md" ] && [ -n "${GITHUB_STEP_SUMMARY-}" ]; then
+        cat -- "$AIRLOCK_RESULTS/summary.md" >>"$GITHUB_STEP_SUMMARY"
+    fi
+}
+
+finish_without() {
+    printf '%s\n' outcome=error stop-reason=error >>"$GITHUB_OUTPUT"
+    echo "Airlock did not run: $1."
+    exit 1
+}
+
+main

@@ -1,0 +1,147 @@
+"""The sandboxes of a run: which backend, and each sandbox by its number. Used by launch alone.
+
+House rules: the broker names a sandbox's spec and never a backend's object; a backend that the user named is
+never replaced by another; a backend is used only after its probe.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from agent.contract.errors import UpstreamError
+from agent.contract.sandbox import ExecRequest, ExecResult, ProbeReport, SandboxSpec
+from agent.launch_place import Place
+from agent.sandbox.choice import Backend, choose
+from agent.sandbox.probe import ProbeTargets
+
+
+class Sandboxes:
+    """The sandboxes of this run, by number."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        place: Place,
+        *,
+        state: Path,
+        owner: tuple[int, int],
+        watched: Callable[[], tuple[int, ...]],
+    ) -> None:
+        """Prepare; nothing is started.
+
+        Args:
+            settings: the action's inputs and facts.
+            place: where we run.
+            state: launch's private folder.
+            owner: uid and gid of commands.
+            watched: processes that no sandbox may look into or signal.
+        """
+        self._settings = settings
+        self._place = place
+        self._folder = state / "sandbox"
+        self._owner = owner
+        self._watched = watched
+        self._lock = threading.Lock()
+        self._sessions: dict[int, Any] = {}
+        self._count = 0
+        self._backend: Backend | None = None
+        self._made: list[Any] = []
+
+    def start(self, spec: SandboxSpec) -> int:
+        """Start a sandbox in the backend that passed its probe.
+
+        Raises:
+            UpstreamError: none did, or it cannot be started.
+        """
+        if self._backend is None:
+            raise UpstreamError("start sandbox", "no sandbox has passed its probe")
+        session = self._backend.start(spec)
+        with self._lock:
+            self._count += 1
+            self._sessions[self._count] = session
+            return self._count
+
+    def run(self, number: int, request: ExecRequest) -> ExecResult:
+        """Run one command in a sandbox."""
+        result: ExecResult = self._sessions[number].exec(request)
+        return result
+
+    def stop(self, number: int) -> None:
+        """End a sandbox with all that runs in it."""
+        with self._lock:
+            session = self._sessions.pop(number, None)
+        if session is not None:
+            session.close()
+
+    def stop_all(self) -> None:
+        """End every sandbox, and remove what a backend may have left."""
+        for number in list(self._sessions):
+            with suppress(Exception):  # one that will not close must not keep the others open
+                self.stop(number)
+        for backend in self._made:
+            with suppress(Exception):
+                backend.remove_leftovers() if backend.name == "container" else backend.close()
+
+    def probe(self, spec: SandboxSpec, forbidden: tuple[str, ...], unwritable: tuple[str, ...]) -> ProbeReport:
+        """Choose the backend: the strongest that refuses every forbidden act (DESIGN section 7).
+
+        Args:
+            spec: the run's main sandbox, with what configuration says of backend and image.
+            forbidden: paths that must be neither readable nor writable.
+            unwritable: further folders that must not be writable.
+        """
+        asked = self._settings.get("sandbox") or "auto"
+        targets = ProbeTargets(
+            unreadable=forbidden, unwritable=(*forbidden, *unwritable), pids=(os.getpid(), *self._watched())
+        )
+        self._folder.mkdir(mode=0o711, exist_ok=True)
+        candidates: list[Backend] = []
+        lacking = ""
+        name = spec.backend if asked == "auto" else asked
+        if name in ("auto", "container"):
+            try:
+                candidates.append(self._container(spec))
+            except UpstreamError as exc:
+                lacking = f"no container backend: {exc}"
+        if name in ("auto", "process"):
+            candidates.append(self._process())
+        self._backend, reports = choose(candidates, spec, targets)
+        if not reports:
+            return ProbeReport("container", ok=False, loopback=False, missing=(lacking,))
+        return reports[-1]
+
+    def _process(self) -> Backend:
+        from agent.sandbox.process import ProcessBackend
+
+        backend = ProcessBackend(base=str(self._folder), uid=self._owner[0], gid=self._owner[1])
+        self._made.append(backend)
+        return backend
+
+    def _container(self, spec: SandboxSpec) -> Backend:
+        if self._place.engine is None:
+            raise UpstreamError("find Docker", "its socket is not here")
+        from agent.sandbox.container import ContainerBackend
+        from agent.sandbox.engine import own_container
+
+        own = own_container(str(self._place.engine))
+        if own is not None and self._place.state is None:
+            raise UpstreamError("find Docker", "this container was not started by the action's own script")
+        image = self._settings.get("sandbox-image") or spec.image or (own.image if own else "")
+        if not image:
+            raise UpstreamError("find Docker", "no image is named (input `sandbox-image`)")
+        run = own.run if own else ""
+        backend = ContainerBackend(
+            image=image,
+            run=run or f"airlock-{self._settings.get('GITHUB_RUN_ID', 'local')}-{os.getpid()}",
+            socket_path=str(self._place.engine),
+            uid=self._owner[0],
+            gid=self._owner[1],
+            own=own,
+        )
+        self._made.append(backend)
+        return backend

@@ -1,0 +1,114 @@
+"""Real containers: an engine, the image built from the Dockerfile, simulators that containers can reach."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.action import ROOT, job_environment
+from tests.support.contract_check import check_records
+from tests.support.github_sim import GitHubSim
+from tests.support.scenario import World, make_world
+
+IMAGE = "airlock:local"
+
+
+def docker(*arguments: str, check: bool = True) -> str:
+    """Output of a docker command."""
+    return subprocess.run(
+        ["docker", *arguments], check=check, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ).stdout.strip()
+
+
+def engine_answers() -> bool:
+    return shutil.which("docker") is not None and bool(
+        docker("version", "--format", "{{.Server.Version}}", check=False)
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything here needs an engine; without one the tests are skipped."""
+    here = [item for item in items if Path(item.fspath).is_relative_to(Path(__file__).parent)]
+    reason = None if engine_answers() and os.geteuid() == 0 else "no Docker engine, or not root"
+    for item in here:
+        item.add_marker(pytest.mark.docker)
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def image() -> str:
+    """The image of this tree."""
+    subprocess.run(["docker", "build", "-q", "-t", IMAGE, str(ROOT)], check=True, stdout=subprocess.DEVNULL)
+    return IMAGE
+
+
+@pytest.fixture(scope="session")
+def gateway() -> str:
+    """Address of this machine that containers reach."""
+    form = "{{range .IPAM.Config}}{{.Gateway}} {{.Subnet}}{{end}}"
+    *named, subnet = docker("network", "inspect", "bridge", "--format", form).split()
+    return named[0] if named else str(next(ipaddress.ip_network(subnet).hosts()))
+
+
+@pytest.fixture
+def github(tmp_path: Path, gateway: str) -> Iterator[GitHubSim]:
+    """The simulator on the bridge; at the end all its traffic must fit GitHub's own description."""
+    with GitHubSim(tmp_path / "github", host=gateway, storage_host=gateway) as sim:
+        yield sim
+        records = [record for record in sim.records if not record["injected"]]
+    if shutil.which("npm"):
+        assert check_records(records) == []
+
+
+@pytest.fixture
+def make(tmp_path: Path, github: GitHubSim) -> Callable[..., World]:
+    """Makes a world of `tests/support/scenario.py`; its workspace belongs to the runner's user 1001."""
+
+    def build(*, owner: int = 1001, **options: Any) -> World:
+        world = make_world(tmp_path, github, **options)
+        give(world, owner)
+        return world
+
+    return build
+
+
+def give(world: World, owner: int) -> None:
+    """The checkout as a runner of that uid would have made it."""
+    temp = world.folder / "temp"
+    temp.mkdir(exist_ok=True)
+    for folder in (world.workspace, temp):
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, owner, owner, follow_symlinks=False)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    """No container or volume of a run outlives its test."""
+    before = set(docker("volume", "ls", "-q").split())
+    yield
+    assert docker("ps", "--all", "--quiet", "--filter", "label=airlock.run") == ""
+    assert set(docker("volume", "ls", "-q").split()) - before == set()
+
+
+def environment(world: World, event_name: str, event: Path, **extra: str) -> dict[str, str]:
+    """A job's environment for `world`."""
+    made = job_environment(
+        event_name=event_name,
+        event=event,
+        workspace=world.workspace,
+        temp=world.folder / "temp",
+        repository=world.repository.full_name,
+        api_url=world.github.api_url,
+        server_url=world.github.server_url,
+        inputs={},
+        extra=extra,
+    )
+    return {name: value for name, value in made.items() if not name.startswith("INPUT_")}
