@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote
 
 from agent.broker.config import AgentConfig, Config, read_config
 from agent.broker.egress import Egress
@@ -17,6 +16,7 @@ from agent.broker.event import Skip, Trigger, read_event, upstream_pull, with_pu
 from agent.broker.gate import Gate, decide, logins_to_ask, text_matters
 from agent.broker.git.rules import ALWAYS_PROTECTED
 from agent.broker.github import GitHubApi
+from agent.broker.hooks import hook_files
 from agent.broker.identity import ask_permissions, read_text
 from agent.broker.limits import Limits
 from agent.broker.manifest import Manifest, freeze
@@ -27,7 +27,7 @@ from agent.broker.policy.decide import Policy
 from agent.broker.policy.declared import declared_connections
 from agent.broker.policy.words import PUBLISHER_GATE, Authority
 from agent.broker.settings import Settings
-from agent.broker.trusted_files import TrustedFiles
+from agent.broker.trusted_files import TrustedFiles, branch_tip
 from agent.contract.errors import Refusal, UpstreamError, UserError
 from agent.contract.modes import TOOL_TIERS, Mode, Tier, get_mode, offered_tools
 from agent.contract.sandbox import Purpose
@@ -49,6 +49,8 @@ class Opening:
     Attributes:
         mode: in force; its tiers are already lowered where a fix-ci run has no failing check (D6).
         run_id: failed upstream run, or None.
+        hook_files: repository files that each hook's command names, from the base branch's tip (E12).
+        protected_paths: refuse writes, commits and pushes; the files of the hooks are among them.
         base_branch: branch that a pull request of this run goes against.
         start_sha: commit to work on, or None for what is checked out.
         base_sha: commit that a diff is taken against, or None.
@@ -67,6 +69,7 @@ class Opening:
     policy: Policy
     manifest: Manifest
     hooks: Mapping[Purpose, str]
+    hook_files: Mapping[Purpose, Mapping[str, bytes]]
     protected_paths: tuple[str, ...]
     run_id: int | None
     default_branch: str
@@ -133,10 +136,11 @@ def open_run(settings: Settings, trigger: Trigger, egress: Egress, has_secret: C
     run_id = trigger.upstream.run_id if trigger.upstream else settings.run_id
     if mode.name == "fix-ci" and not _has_failure(api, trigger, run_id):  # D6
         mode = replace(mode, tiers=mode.tiers & {Tier.READ, Tier.COMMENT})
-    return _frozen(settings, trigger, config, config_sha, wish, gate, mode, models, run_id)
+    return _frozen(api, settings, trigger, config, config_sha, wish, gate, mode, models, run_id)
 
 
 def _frozen(
+    api: GitHubApi,
     settings: Settings,
     trigger: Trigger,
     config: Config,
@@ -183,7 +187,9 @@ def _frozen(
         )
         if command and Tier.SHELL in mode.tiers
     }
-    protected = (*ALWAYS_PROTECTED, settings.config_path, *agent.protected_paths)
+    named = _hook_files(api, hooks, config_sha if base == default else None, base)
+    scripts = sorted({path for files in named.values() for path in files})
+    protected = tuple(dict.fromkeys((*ALWAYS_PROTECTED, settings.config_path, *agent.protected_paths, *scripts)))
     manifest = freeze(
         policy=policy,
         wish=wish,
@@ -216,6 +222,7 @@ def _frozen(
         policy=policy,
         manifest=manifest,
         hooks=hooks,
+        hook_files=named,
         protected_paths=protected,
         run_id=run_id,
         default_branch=default,
@@ -225,10 +232,19 @@ def _frozen(
     )
 
 
+def _hook_files(
+    api: GitHubApi, hooks: Mapping[Purpose, str], tip: str | None, base: str
+) -> dict[Purpose, dict[str, bytes]]:
+    """4. The files of the hooks, from the base branch's tip and never from the change."""
+    if not hooks:
+        return {}
+    files = TrustedFiles(api, tip or branch_tip(api, base))
+    return {purpose: hook_files(files, command) for purpose, command in hooks.items()}
+
+
 def _configuration(api: GitHubApi, settings: Settings, branch: str) -> tuple[str | None, Config]:
     try:
-        ref = api.get(f"git/ref/heads/{quote(branch, safe='/')}", step="read the default branch")
-        sha = str(ref["object"]["sha"])
+        sha = branch_tip(api, branch)
     except UpstreamError as exc:
         if exc.status in (404, 409):
             return None, Config()  # an empty repository has no branch yet

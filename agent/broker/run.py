@@ -46,8 +46,7 @@ from agent.broker.settings import Settings, read_settings
 from agent.broker.state import RunState
 from agent.broker.task import build_task, check_wish, payload_texts
 from agent.broker.transcript import Transcript
-from agent.broker.trusted_files import TrustedFiles
-from agent.broker.workbench import Bench, git_post, hook_files, open_bench, spec_maker
+from agent.broker.workbench import Bench, git_post, open_bench, spec_maker
 from agent.contract.errors import AirlockError, Refusal, UpstreamError, UserError
 from agent.contract.facts import RunFacts
 from agent.contract.modes import Tier
@@ -275,7 +274,7 @@ class Broker:
             run.publisher = self._publisher(opening, bench, egress)
         if Tier.SHELL not in tiers:
             return None
-        return self._open_sandbox(settings, opening, run, bench, egress)
+        return self._open_sandbox(settings, opening, run, bench)
 
     def _publisher(self, opening: Opening, bench: Bench, egress: Egress) -> Publisher:
         trigger = opening.trigger
@@ -299,9 +298,7 @@ class Broker:
             run_key=str(opening.run_id or self._plan.get("GITHUB_RUN_ID", "")),
         )
 
-    def _open_sandbox(
-        self, settings: Settings, opening: Opening, run: RunState, bench: Bench, egress: Egress
-    ) -> str | None:
+    def _open_sandbox(self, settings: Settings, opening: Opening, run: RunState, bench: Bench) -> str | None:
         sandboxes = Sandboxes(self._control)
         caches = [settings.fact("RUNNER_TOOL_CACHE"), *self._plan.get("AIRLOCK_TOOL_PATH", "").split(":")]
         make_spec = spec_maker(bench.prepared, opening.config.agent.sandbox, [c for c in caches if c])
@@ -315,9 +312,7 @@ class Broker:
             return (
                 f"The sandbox did not pass its probe, so nothing may run in it. {failed or '; '.join(report.missing)}"
             )
-        api = GitHubApi(egress, opening.trigger.repository, Authority.broker())
-        trusted = TrustedFiles(api, self._base_tip(api, opening))
-        hooks = {purpose: Hook(command, hook_files(trusted, command)) for purpose, command in opening.hooks.items()}
+        hooks = {p: Hook(command, opening.hook_files.get(p, {})) for p, command in opening.hooks.items()}
         gates = Path(settings.state) / "gates"
         gates.mkdir(mode=0o711)
         assert bench.worktree is not None
@@ -337,13 +332,6 @@ class Broker:
             return f"The setup script did not pass ({ended(done)}).\n{output}"
         run.sandbox = sandboxes.start(spec)
         return None
-
-    def _base_tip(self, api: GitHubApi, opening: Opening) -> str:
-        """Commit that hook scripts come from: the base branch's tip, never the change's (E12)."""
-        if opening.base_branch == opening.default_branch and opening.config_sha:
-            return opening.config_sha
-        answer = api.get(f"git/ref/heads/{opening.base_branch}", step="read the base branch")
-        return str(answer["object"]["sha"])
 
     # -- the loop
 

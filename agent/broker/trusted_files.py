@@ -9,11 +9,22 @@ from __future__ import annotations
 import base64
 import binascii
 from typing import Any
+from urllib.parse import quote
 
 from agent.broker.github import GitHubApi
 from agent.contract.errors import UpstreamError
 
 SIZE_CAP = 1 << 20  # bytes of one configuration or hook file
+
+
+def branch_tip(api: GitHubApi, branch: str) -> str:
+    """Commit at the tip of a branch now.
+
+    Raises:
+        UpstreamError: there is no such branch, or GitHub failed.
+    """
+    answer = api.get(f"git/ref/heads/{quote(branch, safe='/')}", step=f"read the branch {branch}")
+    return str(answer["object"]["sha"])
 
 
 class TrustedFiles:

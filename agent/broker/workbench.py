@@ -17,8 +17,8 @@ from agent.broker.git.prepare import Prepared, prepare
 from agent.broker.git.shadow import ShadowGit
 from agent.broker.git.workspace import open_shadow, open_worktree
 from agent.broker.git.worktree import WorkTree
+from agent.broker.hooks import hook_files as hook_files  # callers build a run from this module
 from agent.broker.policy.words import Authority, EgressRequest
-from agent.broker.trusted_files import TrustedFiles
 from agent.contract.errors import UpstreamError, UserError
 from agent.contract.sandbox import Purpose, SandboxSpec
 
@@ -102,25 +102,6 @@ def git_post(egress: Egress) -> Callable[[str, bytes, Mapping[str, str]], Iterab
         return answer.chunks
 
     return post
-
-
-def hook_files(files: TrustedFiles, command: str) -> dict[str, bytes]:
-    """The repository files that a hook's command names, as they are at a trusted commit (E12).
-
-    A word of the command names a file where the repository has one of that path; `./` in front is the same.
-    """
-    found = {}
-    for word in command.replace(";", " ").replace("&", " ").replace("|", " ").split():
-        path = word.strip("\"'").removeprefix("./")
-        parts = path.split("/")
-        if not path or path.startswith("-") or any(p in ("", ".", "..") for p in parts):
-            continue
-        if not all(c.isalnum() or c in "._-/+@" for c in path):
-            continue
-        data = files.read(path)
-        if data is not None:
-            found[path] = data
-    return found
 
 
 def spec_maker(prepared: Prepared, sandbox: Any, tool_caches: Iterable[str]) -> Callable[[Purpose, str], SandboxSpec]:
