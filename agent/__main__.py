@@ -1,8 +1,10 @@
 """The command line: `python -m agent COMMAND`.
 
 demo         the main job on an embedded GitHub and a scripted model
+scope        a report that asks for more than a run may do: what is refused, and what still works
 redteam      play cases of a fully hostile model against Airlock and judge what happened
 conformance  hold a model adapter to the loop's contract
+replay       run the loop again from a transcript, offline, and tell the first divergence
 view         make a page to look at of a transcript
 """
 
@@ -21,6 +23,10 @@ def main(argv: list[str]) -> int:
         from tests.support.demo import main as demo
 
         return demo(rest)
+    if command == "scope":
+        from tests.support.scope import main as scope
+
+        return scope(rest)
     if command == "redteam":
         from tests.support.redteam import main as redteam
 
@@ -29,6 +35,10 @@ def main(argv: list[str]) -> int:
         from agent.conformance import main as conformance
 
         return conformance(rest)
+    if command == "replay":
+        from agent.replay import main as replay
+
+        return replay(rest)
     if command == "view":
         from agent.viewer import main as view
 

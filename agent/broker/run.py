@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,11 @@ class Broker:
             run_id=opening.run_id,
             attempt=trigger.attempt,
             models=[f"{m.provider}/{m.model}" for m in opening.models],
+            limits=asdict(opening.limits),
+            file_rules={
+                "protected_paths": list(opening.protected_paths),
+                "allow_protected_paths": list(opening.config.agent.allow_protected_paths),
+            },
             unregistered_secrets=self._redactor.unregistered,
         )
         self._record("config", sha=opening.config_sha, path=self._plan.get("config", ""))

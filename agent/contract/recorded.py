@@ -46,7 +46,7 @@ def recorded_turns(events: Iterable[Mapping[str, Any]]) -> Iterator[RecordedTurn
                 yield turn.close()
             turn = _Open(event, tools)
         elif kind == "tool.call" and turn is not None:
-            turn.calls[str(event.get("id"))] = event
+            turn.calls.append(event)
         elif kind == "tool.result" and turn is not None:
             turn.results.append(event)
     if turn is not None:
@@ -59,12 +59,15 @@ class _Open:
 
     response: Mapping[str, Any]
     tools: tuple[str, ...]
-    calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    calls: list[Mapping[str, Any]] = field(default_factory=list)
     results: list[Mapping[str, Any]] = field(default_factory=list)
 
     def close(self) -> RecordedTurn:
         named = [_named(call) for call in self.response.get("calls") or ()]
-        calls = [self.calls.get(str(call["id"]), call) for call in named]
+        begun = {str(call.get("id")): call for call in self.calls}
+        # the loop gives a new id to a call that came without one or with a used one: then order tells
+        in_order = [call.get("name") for call in self.calls] == [call["name"] for call in named]
+        calls = self.calls if in_order else [begun.get(str(call["id"]), call) for call in named]
         return RecordedTurn(
             turn=int(self.response.get("turn", 0)),
             text=str(self.response.get("text") or ""),

@@ -72,6 +72,7 @@ EVENTS: Mapping[str, EventType] = {
             "task": TEXT,
             "models": LIST,
             "limits": OBJECT,
+            "file_rules": OBJECT,
             "unregistered_secrets": TEXTS,
         },
     ),

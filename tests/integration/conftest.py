@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from agent.replay import Divergence, replay
+from tests.support.action import Result
 from tests.support.contract_check import check_records
 from tests.support.github_sim import GitHubSim
 from tests.support.scenario import World, make_world
@@ -23,6 +25,26 @@ def github(tmp_path: Path) -> Iterator[GitHubSim]:
     if shutil.which("npm") is None:
         return  # `make test` says that the contract was not checked: see tests/unit/test_github_sim_contract
     assert check_records(records) == []
+
+
+@pytest.fixture(autouse=True)
+def replayed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Divergence]]:
+    """Every transcript that these tests make is replayed on the files the run began with, and must not diverge."""
+    run = World.run
+    found: list[Divergence] = []
+
+    def recording(world: World, *arguments: Any, **options: Any) -> Result:
+        before = tmp_path / f"before-{len(list(tmp_path.glob('before-*')))}"
+        shutil.copytree(world.workspace, before, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        result = run(world, *arguments, **options)
+        if any(event["type"] == "model.response" for event in result.transcript):
+            divergence = replay(result.results / "transcript.jsonl", before).divergence
+            found.extend([divergence] if divergence else [])
+        return result
+
+    monkeypatch.setattr(World, "run", recording)
+    yield found
+    assert found == []
 
 
 @pytest.fixture
