@@ -53,9 +53,7 @@ def shadow_of(checkout: Path, directory: Path) -> ShadowGit:
     return ShadowGit.create(directory, alternates=[checkout / ".git/objects"], shallow=known)
 
 
-def worktree_of(
-    checkout: Path, directory: Path, *, caps: Caps | None = None, use_index: bool = False
-) -> WorkTree:
+def worktree_of(checkout: Path, directory: Path, *, caps: Caps | None = None, use_index: bool = False) -> WorkTree:
     """The run's work tree over a checkout at its HEAD, primed."""
     shadow = shadow_of(checkout, directory)
     index, mtime = None, 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -50,23 +49,24 @@ class ProcessWatch:
         self._thread.join()
 
     def _watch(self) -> None:
-        first: dict[int, float] = {}
         while not self._stop.wait(0.01):
             for name in os.listdir("/proc"):
                 if name.isdigit() and int(name) not in self._before and int(name) not in self._ignore:
-                    pid = int(name)
-                    # stage 1 of the entrypoint is the runner's own start, whose environment holds everything
-                    if time.monotonic() - first.setdefault(pid, time.monotonic()) > 0.3:
-                        self._look(pid)
+                    self._look(int(name))
 
     def _look(self, pid: int) -> None:
+        try:
+            arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
+            environ = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return
+        if not arguments or arguments.endswith(b"/entrypoint.py\0"):
+            # being started, or stage 1: the runner's own process, whose environment holds everything until it
+            # execs itself. Arguments are read first, so those of a later stage mean
+            # the environment of that stage or of a later one.
+            return
         self.seen.add(pid)
-        for kind in ("environ", "cmdline"):
-            try:
-                data = Path(f"/proc/{pid}/{kind}").read_bytes()
-            except OSError:
-                continue
-            if kind == "cmdline" and data:
-                self.commands.add(data.replace(b"\0", b" ").decode("utf-8", "replace"))
+        self.commands.add(arguments.replace(b"\0", b" ").decode("utf-8", "replace"))
+        for kind, data in (("environ", environ), ("cmdline", arguments)):
             for hit in hits(data, self._secrets):
                 self.found.add(f"{pid} {kind}: {hit}")
