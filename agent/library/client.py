@@ -43,6 +43,8 @@ class Client:
     models: tuple[Model, ...]
     secrets: SecretStore
     github: GitHub | None = None
+    max_output_tokens: int | None = None
+    context_tokens: int | None = None
     max_tokens: int | None = None
     max_cost: float | None = None
     max_tool_calls: int | None = None
@@ -68,6 +70,8 @@ def create_client(config: Mapping[str, Any]) -> Client | None:
     Args:
         config: all keys but `api_key` may be absent.
             `api_key`: text. `model`: `provider/model`. `fallback_models`: list of such. `base_url`: text.
+            `max_output_tokens`: of one answer. `context_tokens`: the window of the smallest model in the list,
+            for one that is not in the table of models.
             `max_tokens`: tokens a run, input (cached included) plus output. `max_cost`: US dollars a run.
             `max_tool_calls`: a run. `timeout_minutes`: wall clock of a run. `tool_timeout_s`: of one call of a
             custom tool, in seconds. `allow_tools`, `deny_tools`: lists of names; denying wins.
@@ -103,6 +107,8 @@ def create_client(config: Mapping[str, Any]) -> Client | None:
         models=models,
         secrets=SecretStore.from_inputs(secrets),
         github=None if github is None else _github(github),
+        max_output_tokens=_whole(config, "max_output_tokens"),
+        context_tokens=_whole(config, "context_tokens"),
         max_tokens=_whole(config, "max_tokens"),
         max_cost=_number(config, "max_cost"),
         max_tool_calls=_whole(config, "max_tool_calls"),
@@ -124,7 +130,8 @@ def create_client(config: Mapping[str, Any]) -> Client | None:
 
 
 _KEYS = frozenset(
-    "api_key model fallback_models base_url max_tokens max_cost max_tool_calls timeout_minutes tool_timeout_s "
+    "api_key model fallback_models base_url max_output_tokens context_tokens max_tokens max_cost max_tool_calls "
+    "timeout_minutes tool_timeout_s "
     "allow_tools deny_tools protected_paths allow_protected_paths branch_prefix setup_script stop_script "
     "prepush_script sandbox github proxies no_proxy ca_file".split()
 )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from agent.broker.egress import Egress
 from agent.broker.gate import Ceiling, Gate
+from agent.broker.git.publish import Publisher
 from agent.broker.git.rules import ALWAYS_PROTECTED, BranchRules, TreeRules
+from agent.broker.git.worktree import WorkTree
 from agent.broker.github import GitHubApi
 from agent.broker.limits import Limits
 from agent.broker.manifest import Manifest, freeze
@@ -17,6 +20,7 @@ from agent.broker.opening import GATE_WORDS, MAX_TURNS
 from agent.broker.policy.builtin import RunParameters, github_connection, model_connection
 from agent.broker.policy.decide import Policy
 from agent.broker.policy.words import Authority
+from agent.broker.redact import Redactor
 from agent.broker.settings import TASK_CAP
 from agent.contract.errors import UserError
 from agent.contract.facts import RunFacts
@@ -90,7 +94,15 @@ def first_facts(client: Client, mode: Mode, task: str, context: RunContext, cust
         timeout_s=client.timeout_s,
         max_tokens=client.max_tokens,
         models=tuple(
-            {"connection": m.connection, "wire": m.wire, "model": m.model, "path": m.path} for m in client.models
+            {
+                "connection": m.connection,
+                "wire": m.wire,
+                "model": m.model,
+                "path": m.path,
+                "max_output": client.max_output_tokens,
+                "context": client.context_tokens,
+            }
+            for m in client.models
         ),
         branch_prefix=client.branch_prefix,
         options={
@@ -178,6 +190,29 @@ def branch_rules(client: Client, context: RunContext, remote: Remote) -> BranchR
     )
 
 
+def publisher_of(
+    client: Client,
+    context: RunContext,
+    remote: Remote,
+    egress: Egress,
+    worktree: WorkTree,
+    redactor: Redactor,
+    facts: RunFacts,
+) -> Publisher:
+    """What publishes the commits of the run; its rules are the action's."""
+    tiers = frozenset(Tier(tier) for tier in facts.options["tiers"])
+    return Publisher(
+        GitHubApi(egress, facts.repository, Authority.publisher(tiers)),
+        worktree.shadow,
+        owner=facts.repository.partition("/")[0],
+        start=worktree.start,
+        branches=branch_rules(client, context, remote),
+        trees=tree_rules(client),
+        holds_secret=lambda data: redactor.holds_known(data) is not None,
+        run_key=os.urandom(8).hex(),
+    )
+
+
 def read_remote(egress: Egress, repository: str) -> Remote:
     """Ask GitHub for the repository.
 
@@ -189,14 +224,14 @@ def read_remote(egress: Egress, repository: str) -> Remote:
     return Remote(str(data["default_branch"]), number if isinstance(number, int) else None)
 
 
-def hooks_of(client: Client, mode: Mode) -> Mapping[Purpose, str]:
+def hooks_of(client: Client, tiers: Collection[Tier]) -> Mapping[Purpose, str]:
     """Commands of the hooks; none without a sandbox to run them in."""
     scripts = (
         (Purpose.SETUP, client.setup_script),
         (Purpose.STOP, client.stop_script),
         (Purpose.PREPUSH, client.prepush_script),
     )
-    return {purpose: command for purpose, command in scripts if command and Tier.SHELL in mode.tiers}
+    return {purpose: command for purpose, command in scripts if command and Tier.SHELL in tiers}
 
 
 def manifest_of(client: Client, mode: Mode, facts: RunFacts, policy: Policy) -> Manifest:
@@ -207,7 +242,7 @@ def manifest_of(client: Client, mode: Mode, facts: RunFacts, policy: Policy) -> 
         gate=Gate(Ceiling.IMPLEMENT, mode.name, "The calling program decides the mode.", ()),
         tiers=[str(t) for t in mode.tiers],
         tools=facts.tools,
-        hooks={str(k): v for k, v in hooks_of(client, mode).items()},
+        hooks={str(k): v for k, v in hooks_of(client, mode.tiers).items()},
         limits={
             "toolCalls": facts.max_tool_calls,
             "turns": facts.max_turns,

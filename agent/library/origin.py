@@ -6,7 +6,7 @@ No git command runs in it, so nothing that its configuration names is started.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from agent.broker.git.objects import Change, Entry, display
 from agent.broker.git.rules import TreeRules, check_changes
 from agent.broker.git.run import Git
 from agent.broker.git.shadow import ShadowGit
-from agent.broker.git.snapshot import Snapshotter
+from agent.broker.git.snapshot import Snapshot, Snapshotter
 from agent.broker.git.throwaway import Source, build
 from agent.broker.git.workspace import AUTHOR
 from agent.broker.git.worktree import WorkTree
@@ -83,6 +83,7 @@ class Origin:
             raise UserError(f"{workspace} has no commit yet. Make a first commit, then start the run again.")
         self.head: str = head
         self._objects = [common / "objects", *object_folders(common / "objects")]
+        self._shown: Mapping[bytes, Entry] = {}
         self.shadow = ShadowGit.create(state / "origin.git", alternates=self._objects, shallow=read_shallow(common))
         index = self._git.path / "index"
         found = index.is_file()
@@ -112,17 +113,24 @@ class Origin:
         args = (f"--max-count={HISTORY}", "--format=%H", "--end-of-options", tip)
         return self.shadow.git.run("log", *args).decode("ascii").split()
 
-    def clone_to(self, folder: Path, owner: Owner) -> None:
+    def clone_to(self, folder: Path, owner: Owner) -> tuple[str, ...]:
         """Write what the checkout holds now, changes that are not committed included, with a clean git folder.
 
-        Ignored files stay behind: they may be secrets (`.env`), and a setup script makes the rest again.
+        Ignored files stay behind: they may be secrets (`.env`), and a setup script makes the rest again. So do
+        submodules and repositories inside.
 
         Args:
             folder: an empty one.
             owner: of everything in it.
+
+        Returns:
+            Sentences on what could not be taken along.
+
+        Raises:
+            UserError: the checkout holds more than is copied.
         """
         given = owner if os.geteuid() == 0 else None
-        now = self._snapshotter.take(self.shadow.tree_of(self.head))
+        now = self._now()
         materialise(self.shadow, now.tree, folder, given)
         git = GitDir(Shape.FOLDER, self._git.path, self._git.common)
         build(Source(git, self._config, self._objects), folder / ".git")
@@ -130,6 +138,7 @@ class Origin:
             for path, _, names in os.walk(folder / ".git"):
                 for name in ("", *names):
                     os.chown(os.path.join(path, name), given.uid, given.gid)
+        return now.problems
 
     def bring_back(self, shadow: ShadowGit, before: str, after: str, rules: TreeRules) -> Brought:
         """Make a run's changes in the checkout's files; index, branches and commits stay as they are.
@@ -143,14 +152,15 @@ class Origin:
 
         Raises:
             UpstreamError: a file cannot be written.
+            UserError: the checkout holds by now more than can be compared.
         """
         changes = shadow.names_changed(before, after)
         if not changes:
             return Brought()
-        now = self.shadow.entries(self._snapshotter.take(self.shadow.tree_of(self.head)).tree)
+        now = self._shown = self.shadow.entries(self._now().tree)
         taken, left_out = [], []
         for change in changes:
-            problem = _problem(change, now.get(change.path), rules)
+            problem = self._problem(change, now.get(change.path), rules)
             if problem is None:
                 taken.append(change)
             elif problem:
@@ -162,15 +172,37 @@ class Origin:
         paths = bring_to(shadow, self._workspace, old, new, owner) if taken else []
         return Brought(tuple(paths), tuple(left_out))
 
+    def _now(self) -> Snapshot:
+        """The whole checkout; raises UserError where a cap keeps a part of it out of sight."""
+        now = self._snapshotter.take(self.shadow.tree_of(self.head))
+        if now.over:
+            raise UserError(now.over)
+        return now
 
-def _problem(change: Change, now: Entry | None, rules: TreeRules) -> str | None:
-    """Why a change is not made: a sentence, or the empty text where it is there already."""
-    if now == change.new:
-        return ""
-    if now != change.old:
-        return f"{display(change.path)} was changed in the workspace while the run worked on it."
-    try:
-        check_changes([change], rules)
-    except Refusal as exc:
-        return str(exc)
-    return None
+    def _problem(self, change: Change, now: Entry | None, rules: TreeRules) -> str | None:
+        """Why a change is not made: a sentence, or the empty text where it is there already."""
+        shown = display(change.path)
+        if now == change.new:
+            return ""
+        if now != change.old:
+            return f"{shown} was changed in the workspace while the run worked on it."
+        try:
+            check_changes([change], rules)
+        except Refusal as exc:
+            return str(exc)
+        if now is None and self._is_taken(change.path):
+            return f"{shown} is in the workspace already, ignored by git; it stays as it is."
+        return None
+
+    def _is_taken(self, path: bytes) -> bool:
+        """Something stands at a path, or above it where a folder must be, that the snapshot does not show."""
+        root = os.fsencode(self._workspace)
+        parts = path.split(b"/")
+        for length in range(1, len(parts) + 1):
+            place = os.path.join(root, *parts[:length])
+            if not os.path.lexists(place):
+                return False
+            if length < len(parts) and (os.path.islink(place) or not os.path.isdir(place)):
+                tracked = self._shown.get(b"/".join(parts[:length]))
+                return tracked is None
+        return True

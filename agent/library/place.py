@@ -39,6 +39,7 @@ class Place:
         prepared, worktree, origin: None where there is no git, or nothing to prepare.
         base_sha: commit that the work left its base branch at.
         cloned: `folder` is a clone.
+        problems: what the clone lacks, one sentence each.
     """
 
     folder: Path
@@ -48,6 +49,7 @@ class Place:
     origin: Origin | None = None
     base_sha: str | None = None
     cloned: bool = False
+    problems: tuple[str, ...] = ()
     _start: str = field(default="", repr=False)
 
     def begin(self) -> None:
@@ -80,7 +82,10 @@ class Place:
         """Bring a clone's changes to the caller's workspace; nothing of the run may be alive any more."""
         if self.worktree is None or self.origin is None or not self._start:
             return Brought()
-        return self.origin.bring_back(self.worktree.shadow, self._start, self.worktree.snapshot().tree, rules)
+        end = self.worktree.snapshot()
+        brought = self.origin.bring_back(self.worktree.shadow, self._start, end.tree, rules)
+        said = (*brought.left_out, *self.problems, *end.problems, *([end.over] if end.over else []))
+        return Brought(brought.paths, tuple(dict.fromkeys(said)))
 
 
 def open_place(workspace: Path, state: Path, *, base_branch: str, writes: bool, learn: Callable[[str], None]) -> Place:
@@ -111,9 +116,9 @@ def open_place(workspace: Path, state: Path, *, base_branch: str, writes: bool, 
     above.mkdir(mode=0o711)
     folder = above / (workspace.name or "workspace")
     folder.mkdir(mode=0o755)
-    origin.clone_to(folder, owner)
+    problems = origin.clone_to(folder, owner)
     prepared, worktree = _bench(folder, state, owner, learn)
-    return Place(folder, owner, prepared, worktree, origin, base_sha, cloned=True)
+    return Place(folder, owner, prepared, worktree, origin, base_sha, cloned=True, problems=problems)
 
 
 def _bench(folder: Path, state: Path, owner: Owner, learn: Callable[[str], None]) -> tuple[Prepared, WorkTree | None]:

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import tempfile
-import threading
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -23,45 +21,35 @@ from typing import Any
 from agent import __version__
 from agent.broker.closing import settle
 from agent.broker.egress import Egress, Reach, make_transport
-from agent.broker.git.checkouts import Checkouts
 from agent.broker.git.prepare import JOURNAL, undo
-from agent.broker.git.publish import Publisher
-from agent.broker.github import GitHubApi
-from agent.broker.lifecycle import Hook, Lifecycle, ended
 from agent.broker.limits import Meter
 from agent.broker.operations import Operations
-from agent.broker.operations_egress import EgressOperation
 from agent.broker.policy.decide import Policy
-from agent.broker.policy.words import Authority
 from agent.broker.redact import Redactor
 from agent.broker.report.results import Results
-from agent.broker.server import Call, Handler, Reply, Server
 from agent.broker.state import RunState
 from agent.broker.transcript import Transcript
-from agent.broker.workbench import hook_files, spec_maker
-from agent.contract.errors import AirlockError, Refusal
+from agent.contract.errors import AirlockError
 from agent.contract.facts import RunFacts
 from agent.contract.modes import Mode, Tier
 from agent.contract.outcomes import OUTCOMES, StopReason
-from agent.contract.sandbox import Purpose
 from agent.contract.tool import AgentTool
 from agent.harness.loop import CancelToken, LoopResult, StructuredOutput, Usage
 from agent.harness.loop import StopReason as LoopStop
 from agent.harness.main import finish
 from agent.harness.main import run as run_harness
 from agent.harness.tools import BUILTIN
-from agent.kernel.channel import Caller, Channel
 from agent.library.client import Client
+from agent.library.link import connected, handlers_of
 from agent.library.opening import (
     EVENT,
     Remote,
-    branch_rules,
     check_call,
     first_facts,
-    hooks_of,
     limits_of,
     manifest_of,
     policy_of,
+    publisher_of,
     read_remote,
     tree_rules,
 )
@@ -69,11 +57,9 @@ from agent.library.origin import Brought
 from agent.library.owner import builtin_for
 from agent.library.place import Place, open_place
 from agent.library.sandboxes import LocalSandboxes
-from agent.library.startfiles import StartFiles
+from agent.library.shell import open_sandbox
 from agent.library.tools import registered
-from agent.library.words import RunContext, RunResult
-
-NO_GITHUB = "This run has no GitHub settings. Work with the files, git_diff and git_log."
+from agent.library.words import OfferedCommit, RunContext, RunResult
 
 
 def run_agent(
@@ -148,13 +134,15 @@ class _Run:
         self._introduce(facts)
         self._record("manifest", digest=manifest.digest, document=manifest.value)
         if remote is not None and Tier.GIT in self._mode.tiers and place.worktree is not None:
-            run.publisher = self._publisher(place, egress, remote)
-        brought = Brought()
+            run.publisher = publisher_of(client, context, remote, egress, place.worktree, self._redactor, facts)
+        refused, brought = "", Brought()
         try:
-            refused = self._open_sandbox(run, place)  # 5
+            if Tier.SHELL in self._mode.tiers and place.prepared is not None:  # 5
+                self._sandboxes = LocalSandboxes(self._state, self._results.folder, place.owner.uid, place.owner.gid)
+                refused = open_sandbox(run, place, place.prepared, self._client, self._sandboxes, self._state)
             place.begin()
-            loop = self._blocked(refused) if refused else self._loop(run, egress, place, custom, structured, cancel)
-            run.cancelled = cancel is not None and cancel.cancelled
+            loop = _blocked(refused) if refused else self._loop(run, egress, place, custom, structured, cancel)
+            run.cancelled = loop.stop_reason is LoopStop.CANCELLED
             stop_reason, reason = (StopReason.BLOCKED, refused) if refused else settle(run, "closed")
         finally:
             brought = self._bring_back(place)  # 7
@@ -216,63 +204,6 @@ class _Run:
             unregistered_secrets=self._redactor.unregistered,
         )
 
-    def _publisher(self, place: Place, egress: Egress, remote: Remote) -> Publisher:
-        assert place.worktree is not None
-        assert self._client.github is not None
-        repository = self._client.github.repository
-        return Publisher(
-            GitHubApi(egress, repository, Authority.publisher(self._mode.tiers)),
-            place.worktree.shadow,
-            owner=repository.partition("/")[0],
-            start=place.worktree.start,
-            branches=branch_rules(self._client, self._context, remote),
-            trees=tree_rules(self._client),
-            holds_secret=lambda data: self._redactor.holds_known(data) is not None,
-            run_key=self._state.name,
-        )
-
-    # -- 5
-
-    def _open_sandbox(self, run: RunState, place: Place) -> str:
-        """Sandbox, hooks and setup. Returns a sentence where the run may not go on, else the empty text."""
-        if Tier.SHELL not in self._mode.tiers or place.prepared is None:
-            return ""
-        self._sandboxes = LocalSandboxes(self._state, self._results.folder, place.owner.uid, place.owner.gid)
-        make_spec = spec_maker(place.prepared, self._client.sandbox, ())
-        spec = make_spec(Purpose.MAIN, str(place.folder))
-        hidden = [str(p) for p in (self._state / "shadow.git", self._state / "prepare") if p.exists()]
-        report = self._sandboxes.probe(spec, hidden)
-        self._record("sandbox.probe", **report.to_json())
-        if not report.ok:
-            failed = "; ".join(f"{item.name}: {item.detail}" for item in report.items if not item.held)
-            return f"The sandbox did not pass its probe, so nothing may run in it. {failed}"
-        if place.worktree is not None:
-            run.lifecycle = self._lifecycle(run, place)
-            done = run.lifecycle.setup()
-            if done is not None and not done.ok:
-                output = (done.stdout[-2000:] + done.stderr[-2000:]).decode("utf-8", "replace")
-                return f"The setup script did not pass ({ended(done)}).\n{output}"
-        run.sandbox = self._sandboxes.start(spec)
-        return ""
-
-    def _lifecycle(self, run: RunState, place: Place) -> Lifecycle:
-        assert self._sandboxes is not None
-        assert place.worktree is not None
-        assert place.prepared is not None
-        files = StartFiles(place.worktree)
-        gates = self._state / "gates"
-        gates.mkdir(mode=0o711)
-        return Lifecycle(
-            {p: Hook(c, hook_files(files, c)) for p, c in hooks_of(self._client, self._mode).items()},
-            self._sandboxes,
-            Checkouts(place.worktree, place.folder, place.owner.uid, place.owner.gid),
-            folder=gates,
-            workspace=str(place.folder),
-            spec=spec_maker(place.prepared, self._client.sandbox, ()),
-            remaining_s=run.remaining_s,
-            record=self._record,
-        )
-
     # -- 6
 
     def _loop(
@@ -285,46 +216,13 @@ class _Run:
         cancel: CancelToken | None,
     ) -> LoopResult:
         run.facts = replace(run.facts, timeout_s=_loop_time(run.remaining_s()))
-        brokers, harness = socket.socketpair()
-        server = Server(Channel(brokers), self._handlers(run, egress), on_fault=self._fault)
-        thread = threading.Thread(target=server.serve, name="airlock-broker", daemon=True)
-        thread.start()
-        channel = Channel(harness)
-        caller = Caller(channel)
-        try:
-            result = run_harness(
-                run.facts,
-                caller,
-                custom,
-                builtin=builtin_for(place.owner) if self._writes else BUILTIN,
-                structured=structured,
-                cancel=cancel,
-            )
-            finish(caller, result)
-            return result
-        finally:
-            channel.close()
-            thread.join(5.0)
-
-    def _handlers(self, run: RunState, egress: Egress) -> dict[str, Handler]:
-        github = self._client.github
-        api = GitHubApi(egress, run.facts.repository, Authority.broker())
-        send = EgressOperation(run, egress, api).handle
-
-        def gated(call: Call) -> Reply:
-            if github is None and call.fields.get("connection") == "github":
-                raise Refusal("github_unavailable", NO_GITHUB)
-            return send(call)
-
-        return {
-            **Operations(run, self._redactor, self._results.folder).handlers(),
-            "egress": gated,
-            "request": lambda _: ({"author": "", "kind": "", "provenance": "none"}, b""),
-        }
-
-    @staticmethod
-    def _blocked(reason: str) -> LoopResult:
-        return LoopResult("", ok=False, stop_reason=LoopStop.BLOCKED, reason=reason, usage=Usage())
+        operations = Operations(run, self._redactor, self._results.folder)
+        builtin = builtin_for(place.owner) if self._writes else BUILTIN
+        handlers = handlers_of(run, egress, operations, github=self._client.github is not None)
+        with connected(handlers, self._fault) as caller:
+            loop = run_harness(run.facts, caller, custom, builtin=builtin, structured=structured, cancel=cancel)
+            finish(caller, loop)
+        return loop
 
     # -- 7 and 8
 
@@ -369,7 +267,7 @@ class _Run:
             tool_calls=loop.tool_calls,
             messages=loop.messages,
             transcript=self._results.transcript,
-            commits=place.commits(),
+            commits=tuple(self._shown(commit) for commit in place.commits()),
             diff=self._redactor.known(place.diff()),
             brought_back=brought.paths,
             left_out=brought.left_out,
@@ -377,6 +275,10 @@ class _Run:
             pull_request_url=run.done.pull.url if run.done.pull else "",
             denials=tuple(run.done.denials),
         )
+
+    def _shown(self, commit: OfferedCommit) -> OfferedCommit:
+        known = self._redactor.known
+        return replace(commit, message=known(commit.message), diff=known(commit.diff))
 
     # -- records
 
@@ -390,3 +292,7 @@ class _Run:
 def _loop_time(left_s: float) -> float:
     """Seconds for the loop: what is left, in tenths of a minute where it is long, since the model is told."""
     return max(0.1, left_s) if left_s < 60 else left_s // 6 * 6
+
+
+def _blocked(reason: str) -> LoopResult:
+    return LoopResult("", ok=False, stop_reason=LoopStop.BLOCKED, reason=reason, usage=Usage())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from agent.broker.sandboxes import Sandbox, Sandboxes
@@ -40,11 +41,12 @@ class LocalSandboxes(Sandboxes):
         folder.mkdir(mode=0o711)
         self._hidden = (str(state), str(results))
         self._backend = ProcessBackend(base=str(folder), uid=uid, gid=gid)
-        self._open: list[LocalSandbox] = []
+        self._open = ExitStack()  # closes every one, whatever one of them raises
+        self._open.callback(self._backend.close)
 
     def start(self, spec: SandboxSpec) -> Sandbox:
         sandbox = LocalSandbox(self._backend.start(spec))
-        self._open.append(sandbox)
+        self._open.callback(sandbox.close)
         return sandbox
 
     def probe(self, spec: SandboxSpec, forbidden_paths: Sequence[str]) -> ProbeReport:
@@ -59,6 +61,4 @@ class LocalSandboxes(Sandboxes):
 
     def close(self) -> None:
         """End every sandbox and every process in one."""
-        while self._open:
-            self._open.pop().close()
-        self._backend.close()
+        self._open.close()
