@@ -142,7 +142,7 @@ def decode(answer: EgressResponse, step: str) -> Any:
 def failure(answer: EgressResponse, step: str) -> UpstreamError | Refusal:
     """The error for an answer, in words that say what to do (github-contract section 5)."""
     if answer.refused:
-        return Refusal(answer.code, f"{step}: {answer.message}")
+        return Refusal(answer.code, f"{step}: {answer.status} {answer.code}. {answer.message}")
     return UpstreamError(step, explain(answer), answer.status)
 
 
