@@ -14,7 +14,6 @@ from agent.broker.transcript import verify
 from tests.e2e.conftest import environment
 from tests.support.action import Result
 from tests.support.model_server import ModelServer
-from tests.support.model_turns import Turn
 from tests.support.runner_harness import Composite
 from tests.support.scenario import RUN_ID, World, fixing_turns
 
