@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.contract.errors import ToolInputError, UpstreamError
 from agent.contract.modes import Tier
 from agent.contract.tool import AgentTool, ToolOutput
-from agent.harness.tools.ci_logs import EXTRACT_CAP, Extract, extract
 from agent.harness.tools.context import NotedOutput, ToolContext
 from agent.harness.tools.github_api import NUMBER, NUMBER_ARG, GitHub, login, number_of, schema
+
+if TYPE_CHECKING:
+    from agent.harness.tools.ci_logs import Extract
 
 BAD = ("failure", "timed_out", "startup_failure", "action_required", "cancelled")
 """Conclusions that a person looks into, worst first."""
 
+_CHECK_TEXT = 8000  # characters of what another app's check says
 _JOBS = 4  # jobs whose logs one call reads; each extract has its own limit
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _JOB_URL = re.compile(r"/actions/runs/(\d{1,20})(?:/job/(\d{1,20}))?")
@@ -87,6 +90,8 @@ def _read_log(api: GitHub, ctx: ToolContext, job: Mapping[str, Any]) -> Extract 
     """The extract of a job's log, or a sentence why there is none."""
     if job.get("status") != "completed":
         return f"The job is {job.get('status')}: there is no log until it has ended."
+    from agent.harness.tools.ci_logs import extract  # here: a third of the tools' start, for runs that read logs
+
     reply, chunks = api.download(f"/actions/jobs/{job['id']}/logs")
     if reply.ok:
         return extract(chunks, job, repository=_repository_name(ctx))
@@ -128,7 +133,7 @@ def _jobs_text(api: GitHub, ctx: ToolContext, jobs: Iterable[Mapping[str, Any]],
     seen: dict[str, str] = {}
     for job in failed[:_JOBS]:
         got = _read_log(api, ctx, job)
-        same = got.signature if isinstance(got, Extract) else None
+        same = None if isinstance(got, str) else got.signature
         if same and same in seen:
             parts.append(f"## Job {job.get('name')} (job_id={job.get('id')}): fails as {seen[same]}")
             continue
@@ -172,7 +177,7 @@ def _of_check(api: GitHub, ctx: ToolContext, check_run: int) -> ToolOutput:
         if isinstance(output, Mapping)
         else []
     )
-    body = "\n\n".join(texts)[:EXTRACT_CAP] or "It gives no text."
+    body = "\n\n".join(texts)[:_CHECK_TEXT] or "It gives no text."
     by = app.get("slug") if isinstance(app, Mapping) else login(None)
     head = f"Check {run.get('name')} by {by}: {run.get('conclusion') or run.get('status')}"
     return ToolOutput("\n\n".join(p for p in (head, body, _annotations(api, check_run)) if p))

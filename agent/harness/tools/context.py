@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from agent.contract.facts import RunFacts
 from agent.contract.framing import escape
 from agent.contract.tool import ToolOutput
 
 if TYPE_CHECKING:
+    from agent.harness.ports import BrokerPort
     from agent.kernel.beneath import Beneath
-
-
-class Answer(Protocol):
-    """One answer of the broker; `agent.kernel.channel.Frame` is one."""
-
-    @property
-    def header(self) -> dict[str, Any]: ...
-
-    @property
-    def payload(self) -> bytes: ...
-
-
-class BrokerPort(Protocol):
-    """The broker as a tool sees it; `agent.kernel.channel.Caller` is one.
-
-    Raises:
-        CallFailed: the broker refused or failed; the belt tells the model.
-        ChannelError: the broker is gone; ends the run.
-    """
-
-    def call(self, op: str, payload: bytes = b"", **fields: Any) -> Answer: ...
-
-    def stream(self, op: str, payload: bytes = b"", **fields: Any) -> Iterator[Answer]: ...
-
-    def notice(self, op: str, payload: bytes = b"", **fields: Any) -> None: ...
 
 
 @dataclass(frozen=True)
