@@ -13,6 +13,8 @@ from agent.broker.git.publish import Publisher
 from agent.broker.git.rules import ALWAYS_PROTECTED, BranchRules, TreeRules
 from agent.broker.git.worktree import WorkTree
 from agent.broker.github import GitHubApi
+from agent.broker.hooks import hook_files
+from agent.broker.lifecycle import Hook
 from agent.broker.limits import Limits
 from agent.broker.manifest import Manifest, freeze
 from agent.broker.mode import Wish
@@ -30,6 +32,7 @@ from agent.contract.tool import AgentTool
 from agent.harness.main import belt_of
 from agent.harness.tools.context import ToolContext
 from agent.library.client import Client
+from agent.library.startfiles import StartFiles
 from agent.library.words import RunContext
 
 EVENT = "library"  # stands where an action's event would
@@ -107,7 +110,7 @@ def first_facts(client: Client, mode: Mode, task: str, context: RunContext, cust
         branch_prefix=client.branch_prefix,
         options={
             "tiers": sorted(str(t) for t in mode.tiers),
-            "protected_paths": list(protected(client)),
+            "protected_paths": list(protected(client, {})),
             "allow_protected_paths": list(client.allow_protected_paths),
             "request_changes": bool(client.github and client.github.request_changes),
             "labels": list(client.github.labels) if client.github else [],
@@ -120,14 +123,16 @@ def first_facts(client: Client, mode: Mode, task: str, context: RunContext, cust
     return replace(facts, tools=offered_tools(mode, tiers, client.allow_tools, client.deny_tools))
 
 
-def protected(client: Client) -> tuple[str, ...]:
-    """Paths that no run changes unless `allow_protected_paths` says so."""
-    return (*ALWAYS_PROTECTED, *client.protected_paths)
+def protected(client: Client, hooks: Mapping[Purpose, Hook]) -> tuple[str, ...]:
+    """Paths that no run changes unless `allow_protected_paths` says so; the files of the hooks are among them."""
+    scripts = sorted({path for hook in hooks.values() for path in hook.files})
+    return tuple(dict.fromkeys((*ALWAYS_PROTECTED, *client.protected_paths, *scripts)))
 
 
-def tree_rules(client: Client) -> TreeRules:
+def tree_rules(facts: RunFacts) -> TreeRules:
     """What a push may hold, and what is brought back."""
-    return TreeRules(protected=protected(client), allowed=client.allow_protected_paths)
+    options = facts.options
+    return TreeRules(protected=tuple(options["protected_paths"]), allowed=tuple(options["allow_protected_paths"]))
 
 
 def limits_of(facts: RunFacts) -> Limits:
@@ -207,7 +212,7 @@ def publisher_of(
         owner=facts.repository.partition("/")[0],
         start=worktree.start,
         branches=branch_rules(client, context, remote),
-        trees=tree_rules(client),
+        trees=tree_rules(facts),
         holds_secret=lambda data: redactor.holds_known(data) is not None,
         run_key=os.urandom(8).hex(),
     )
@@ -224,17 +229,27 @@ def read_remote(egress: Egress, repository: str) -> Remote:
     return Remote(str(data["default_branch"]), number if isinstance(number, int) else None)
 
 
-def hooks_of(client: Client, tiers: Collection[Tier]) -> Mapping[Purpose, str]:
-    """Commands of the hooks; none without a sandbox to run them in."""
-    scripts = (
-        (Purpose.SETUP, client.setup_script),
-        (Purpose.STOP, client.stop_script),
-        (Purpose.PREPUSH, client.prepush_script),
-    )
-    return {purpose: command for purpose, command in scripts if command and Tier.SHELL in tiers}
+def hooks_of(client: Client, tiers: Collection[Tier], worktree: WorkTree | None) -> Mapping[Purpose, Hook]:
+    """The hooks, with the files that their commands name as they are now; none without a sandbox to run them in.
+
+    Raises:
+        UserError: there are scripts, and no git checkout to run them on.
+    """
+    scripts = {
+        Purpose.SETUP: client.setup_script,
+        Purpose.STOP: client.stop_script,
+        Purpose.PREPUSH: client.prepush_script,
+    }
+    commands = {purpose: command for purpose, command in scripts.items() if command and Tier.SHELL in tiers}
+    if not commands:
+        return {}
+    if worktree is None:
+        raise UserError("Scripts run on a git checkout, and the workspace is none. Leave them out, or use git there.")
+    files = StartFiles(worktree)
+    return {purpose: Hook(command, hook_files(files, command)) for purpose, command in commands.items()}
 
 
-def manifest_of(client: Client, mode: Mode, facts: RunFacts, policy: Policy) -> Manifest:
+def manifest_of(client: Client, mode: Mode, facts: RunFacts, policy: Policy, hooks: Mapping[Purpose, Hook]) -> Manifest:
     """Freeze all of it (D2)."""
     return freeze(
         policy=policy,
@@ -242,7 +257,7 @@ def manifest_of(client: Client, mode: Mode, facts: RunFacts, policy: Policy) -> 
         gate=Gate(Ceiling.IMPLEMENT, mode.name, "The calling program decides the mode.", ()),
         tiers=[str(t) for t in mode.tiers],
         tools=facts.tools,
-        hooks={str(k): v for k, v in hooks_of(client, mode.tiers).items()},
+        hooks={str(purpose): hook.command for purpose, hook in hooks.items()},
         limits={
             "toolCalls": facts.max_tool_calls,
             "turns": facts.max_turns,
@@ -250,7 +265,7 @@ def manifest_of(client: Client, mode: Mode, facts: RunFacts, policy: Policy) -> 
             "tokens": facts.max_tokens,
             "usd": facts.options["max_cost"],
         },
-        protected_paths=protected(client),
+        protected_paths=facts.options["protected_paths"],
         branch_prefix=client.branch_prefix,
         further={"startCommit": facts.head_sha, "network": client.sandbox.network},
     )

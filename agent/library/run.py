@@ -46,9 +46,11 @@ from agent.library.opening import (
     Remote,
     check_call,
     first_facts,
+    hooks_of,
     limits_of,
     manifest_of,
     policy_of,
+    protected,
     publisher_of,
     read_remote,
     tree_rules,
@@ -126,11 +128,13 @@ class _Run:
         policy = policy_of(client, context, remote)
         place = self._place()  # 4
         head = place.worktree.start if place.worktree else None
-        facts = replace(facts, workspace=str(place.folder), base_sha=place.base_sha, head_sha=head)
+        hooks = hooks_of(client, self._mode.tiers, place.worktree)
+        options = {**facts.options, "protected_paths": list(protected(client, hooks))}
+        facts = replace(facts, workspace=str(place.folder), base_sha=place.base_sha, head_sha=head, options=options)
         run = RunState(facts, self._mode.tiers, Meter(limits_of(facts), started=self._started), self._record)
         run.worktree = place.worktree
         egress = self._egress(policy, run)
-        manifest = manifest_of(client, self._mode, facts, policy)
+        manifest = manifest_of(client, self._mode, facts, policy, hooks)
         self._introduce(facts)
         self._record("manifest", digest=manifest.digest, document=manifest.value)
         if remote is not None and Tier.GIT in self._mode.tiers and place.worktree is not None:
@@ -139,13 +143,13 @@ class _Run:
         try:
             if Tier.SHELL in self._mode.tiers and place.prepared is not None:  # 5
                 self._sandboxes = LocalSandboxes(self._state, self._results.folder, place.owner.uid, place.owner.gid)
-                refused = open_sandbox(run, place, place.prepared, self._client, self._sandboxes, self._state)
+                refused = open_sandbox(run, place, place.prepared, client, hooks, self._sandboxes, self._state)
             place.begin()
             loop = _blocked(refused) if refused else self._loop(run, egress, place, custom, structured, cancel)
             run.cancelled = loop.stop_reason is LoopStop.CANCELLED
             stop_reason, reason = (StopReason.BLOCKED, refused) if refused else settle(run, "closed")
         finally:
-            brought = self._bring_back(place)  # 7
+            brought = self._bring_back(place, facts)  # 7
         return self._result(run, place, loop, brought, stop_reason, reason)  # 8
 
     # -- 2 to 4
@@ -226,7 +230,7 @@ class _Run:
 
     # -- 7 and 8
 
-    def _bring_back(self, place: Place) -> Brought:
+    def _bring_back(self, place: Place, facts: RunFacts) -> Brought:
         if self._sandboxes is not None:
             self._sandboxes.close()  # first: nothing of the run may be alive while files are compared
         try:
@@ -234,7 +238,7 @@ class _Run:
             if diff:
                 # kept beside the transcript: should bringing back fail, the work is not lost
                 (self._results.folder / "changes.diff").write_text(diff, encoding="utf-8", errors="surrogateescape")
-            return place.bring_back(tree_rules(self._client))
+            return place.bring_back(tree_rules(facts))
         except (AirlockError, OSError) as exc:
             return Brought((), (f"The changes could not be brought back: {exc} See changes.diff in the results.",))
 

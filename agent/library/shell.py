@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from agent.broker.git.checkouts import Checkouts
@@ -9,19 +10,23 @@ from agent.broker.git.prepare import Prepared
 from agent.broker.git.worktree import WorkTree
 from agent.broker.lifecycle import Hook, Lifecycle, ended
 from agent.broker.state import RunState
-from agent.broker.workbench import hook_files, spec_maker
+from agent.broker.workbench import spec_maker
 from agent.contract.sandbox import Purpose
 from agent.library.client import Client
-from agent.library.opening import hooks_of
 from agent.library.place import Place
 from agent.library.sandboxes import LocalSandboxes
-from agent.library.startfiles import StartFiles
 
 OUTPUT_SHOWN = 2000  # bytes of each stream of a setup that failed
 
 
 def open_sandbox(
-    run: RunState, place: Place, prepared: Prepared, client: Client, sandboxes: LocalSandboxes, state: Path
+    run: RunState,
+    place: Place,
+    prepared: Prepared,
+    client: Client,
+    hooks: Mapping[Purpose, Hook],
+    sandboxes: LocalSandboxes,
+    state: Path,
 ) -> str:
     """Open everything that runs commands, on `run`; the caller closes `sandboxes`.
 
@@ -43,7 +48,7 @@ def open_sandbox(
         failed = "; ".join(f"{item.name}: {item.detail}" for item in report.items if not item.held)
         return f"The sandbox did not pass its probe, so nothing may run in it. {failed}"
     if place.worktree is not None:
-        run.lifecycle = _lifecycle(run, place, place.worktree, prepared, client, sandboxes, state)
+        run.lifecycle = _lifecycle(run, place, place.worktree, prepared, client, hooks, sandboxes, state)
         done = run.lifecycle.setup()
         if done is not None and not done.ok:
             output = (done.stdout[-OUTPUT_SHOWN:] + done.stderr[-OUTPUT_SHOWN:]).decode("utf-8", "replace")
@@ -58,17 +63,14 @@ def _lifecycle(
     worktree: WorkTree,
     prepared: Prepared,
     client: Client,
+    hooks: Mapping[Purpose, Hook],
     sandboxes: LocalSandboxes,
     state: Path,
 ) -> Lifecycle:
-    files = StartFiles(worktree)
     gates = state / "gates"
     gates.mkdir(mode=0o711)
     return Lifecycle(
-        {
-            purpose: Hook(command, hook_files(files, command))
-            for purpose, command in hooks_of(client, run.tiers).items()
-        },
+        hooks,
         sandboxes,
         Checkouts(worktree, place.folder, place.owner.uid, place.owner.gid),
         folder=gates,

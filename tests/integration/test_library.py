@@ -355,6 +355,21 @@ def test_a_folder_without_git_is_worked_on_in_place(ask: Any, tmp_path: Path) ->
     assert sorted(p.name for p in folder.iterdir()) == ["a.txt", "b.txt", "c.txt"]
 
 
+def test_scripts_without_git_are_refused(tmp_path: Path) -> None:
+    """A stop script that would never run is an error, not a green run."""
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    with ModelServer() as model, pytest.raises(UserError, match="Scripts run on a git checkout"):
+        run_agent(
+            create_client({"api_key": KEY, "base_url": model.url, "stop_script": "exit 1"}),
+            mode=get_mode("implement"),
+            task="t",
+            context=RunContext(folder, results=tmp_path / "results"),
+        )
+    assert model.requests == []
+    assert list(folder.iterdir()) == []
+
+
 def test_a_repository_without_a_commit_is_told_so(workspace: Path, tmp_path: Path) -> None:
     """The sentence says what to do, and no model was asked."""
     empty = tmp_path / "empty"
@@ -590,12 +605,13 @@ def test_a_cancel_ends_the_run_with_what_is_there(ask: Any) -> None:
 
 
 def test_the_stop_script_is_the_one_of_the_start(ask: Any, workspace: Path) -> None:
-    """B12: its failure goes back; rewriting the script in the workspace does not help; fixing the code does."""
+    """B12: its failure goes back; the script cannot be rewritten, by a tool or a command; fixing the code helps."""
     cheat = {"path": "check.sh", "content": "exit 0\n"}
+    script = (workspace / "check.sh").read_text()
     fix = {"path": "cart.py", "old": "sum(items) + 1", "new": "sum(items)"}
     result = ask(
         [
-            Turn(calls=[Call("write_file", cheat)]),
+            Turn(calls=[Call("write_file", cheat), Call("run_command", {"command": "echo exit 0 > check.sh"})]),
             Turn("Done."),
             Turn(calls=[Call("edit_file", fix)]),
             Turn("Now it is."),
@@ -605,6 +621,10 @@ def test_the_stop_script_is_the_one_of_the_start(ask: Any, workspace: Path) -> N
     )
     assert [e["passed"] for e in events(result, "hook.end")] == [False, True]
     assert (result.output, result.stop_reason) == ("Now it is.", StopReason.COMPLETED)
+    assert [error for _, _, error in results_of(result)] == [True, False, False]
+    assert result.brought_back == ("cart.py",)
+    assert (workspace / "check.sh").read_text() == script
+    assert "check.sh is a protected path" in result.left_out[0]
 
 
 def test_what_setup_makes_is_not_the_runs_change(ask: Any, workspace: Path) -> None:
