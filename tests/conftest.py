@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.seed import VARIABLE, run_seed
+
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
@@ -18,6 +20,16 @@ def tmp_path() -> Iterator[Path]:
     path.chmod(0o755)
     yield path
     shutil.rmtree(path, ignore_errors=True)
+
+
+def pytest_configure() -> None:
+    """Draw the run's seed before workers start, so that all of them collect the same tests."""
+    run_seed()
+
+
+def pytest_report_header() -> str:
+    """Print the seed."""
+    return f"seed of this run: {run_seed()} (repeat with {VARIABLE}=...)"
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

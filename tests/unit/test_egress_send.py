@@ -415,7 +415,7 @@ def test_gzip_is_undone(world: World) -> None:
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n5\r\nhel",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\nzz\r\nhello\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 5\r\n\r\nhello",
-        reply(gzip.compress(b"x" * 1000)[:-10], content_encoding="gzip"),
+        reply(gzip.compress(b"x" * 1000, mtime=0)[:-10], content_encoding="gzip"),
         b"HTTP/1.1 200 OK\r\n" + b"".join(b"x-%d: 1\r\n" % i for i in range(200)) + b"\r\n",
         b"SSH-2.0-OpenSSH\r\n",
         b"",

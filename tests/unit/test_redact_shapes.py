@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import random
-import secrets
 import time
 from typing import Any
 
@@ -15,11 +14,12 @@ from hypothesis import strategies as st
 
 from agent.broker.redact import Redactor, Stream
 from tests.support import make_corpus
+from tests.support.seed import run_seed
 
 REDACTOR = Redactor({})
 
 
-@pytest.fixture(scope="module", params=[1, secrets.randbelow(10**9)])
+@pytest.fixture(scope="module", params=[1, run_seed()])
 def corpus(request: pytest.FixtureRequest) -> dict[str, Any]:
     """The shared corpus, of seed 1 and of one that nobody has seen."""
     print(f"seed {request.param}")
