@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from agent.broker.git.fetch import Fetcher
 from agent.broker.git.publish import Publisher
 from agent.broker.git.rules import BranchRules, TreeRules
 from agent.broker.github import GitHubApi
+from agent.broker.guidance import Guidance, guidance_branch, read_guidance, with_guidance
 from agent.broker.lifecycle import Hook, Lifecycle, ended
 from agent.broker.limits import Meter
 from agent.broker.opening import Opening, event_of, first_policy, open_run
@@ -47,6 +49,7 @@ from agent.broker.settings import Settings, read_settings
 from agent.broker.state import RunState
 from agent.broker.task import build_task, check_wish, payload_texts
 from agent.broker.transcript import Transcript
+from agent.broker.trusted_files import TrustedFiles, branch_tip
 from agent.broker.workbench import Bench, git_post, open_bench, spec_maker
 from agent.contract.errors import AirlockError, Refusal, UpstreamError, UserError
 from agent.contract.facts import RunFacts
@@ -345,10 +348,17 @@ class Broker:
         """8. Answer the harness until it ends, the clock runs out, or a cancel comes."""
         api = GitHubApi(egress, opening.trigger.repository, Authority.broker())
         operations = Operations(run, self._redactor, self._folder)
+
+        @cache
+        def guidance() -> Guidance:
+            branch = guidance_branch(opening.trigger, opening.base_branch, opening.default_branch)
+            known = opening.config_sha if branch == opening.default_branch else None
+            return read_guidance(lambda: known or branch_tip(api, branch), lambda commit: TrustedFiles(api, commit))
+
         handlers = {
             **operations.handlers(),
             "egress": EgressOperation(run, egress, api).handle,
-            "request": lambda _: request_reply(opening.trigger, opening.gate, opening.wish),
+            "request": lambda _: with_guidance(request_reply(opening.trigger, opening.gate, opening.wish), guidance()),
         }
         timer = threading.Timer(max(0.0, run.remaining_s()), self._stop_harness)
         timer.daemon = True

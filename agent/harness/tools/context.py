@@ -37,7 +37,8 @@ class NotedOutput(ToolOutput):
     """A tool output with words of our own after the frame.
 
     Attributes:
-        note: exit status, counts, how to go on. Never third-party text: it stands outside the frame (S1).
+        note: exit status, counts, how to go on, a maintainer's guidance. Never third-party text: it stands
+            outside the frame (S1).
     """
 
     note: str = ""
