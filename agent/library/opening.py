@@ -146,6 +146,11 @@ def limits_of(facts: RunFacts) -> Limits:
     )
 
 
+def loop_time(left_s: float) -> float:
+    """Seconds for the loop: what is left, in tenths of a minute where it is long, since the model is told."""
+    return max(0.1, left_s) if left_s < 60 else left_s // 6 * 6
+
+
 def policy_of(client: Client, context: RunContext, remote: Remote | None) -> Policy:
     """Routes: the models, and GitHub where there are settings for it."""
     connections = [

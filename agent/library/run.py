@@ -43,11 +43,11 @@ from agent.library.client import Client
 from agent.library.link import connected, handlers_of
 from agent.library.opening import (
     EVENT,
-    Remote,
     check_call,
     first_facts,
     hooks_of,
     limits_of,
+    loop_time,
     manifest_of,
     policy_of,
     protected,
@@ -124,7 +124,9 @@ class _Run:
         custom = registered(tools, client.tool_timeout_s)  # 1
         facts = first_facts(client, self._mode, task, context, custom)
         self._open_results()  # 2
-        remote = self._remote()  # 3
+        remote = None  # 3
+        if client.github is not None:
+            remote = read_remote(self._egress(policy_of(client, context, None)), client.github.repository)
         policy = policy_of(client, context, remote)
         place = self._place()  # 4
         head = place.worktree.start if place.worktree else None
@@ -148,6 +150,9 @@ class _Run:
             loop = _blocked(refused) if refused else self._loop(run, egress, place, custom, structured, cancel)
             run.cancelled = loop.stop_reason is LoopStop.CANCELLED
             stop_reason, reason = (StopReason.BLOCKED, refused) if refused else settle(run, "closed")
+        except BaseException as exc:
+            self._end(StopReason.CANCELLED if isinstance(exc, KeyboardInterrupt) else StopReason.ERROR, repr(exc))
+            raise
         finally:
             brought = self._bring_back(place, facts)  # 7
         return self._result(run, place, loop, brought, stop_reason, reason)  # 8
@@ -163,12 +168,6 @@ class _Run:
         self._state = Path(tempfile.mkdtemp(prefix="airlock-run-"))
         self._state.chmod(0o711)
         self._stack.callback(shutil.rmtree, self._state, ignore_errors=True)
-
-    def _remote(self) -> Remote | None:
-        github = self._client.github
-        if github is None:
-            return None
-        return read_remote(self._egress(policy_of(self._client, self._context, None)), github.repository)
 
     def _egress(self, policy: Policy, run: RunState | None = None) -> Egress:
         client = self._client
@@ -219,7 +218,7 @@ class _Run:
         structured: StructuredOutput | None,
         cancel: CancelToken | None,
     ) -> LoopResult:
-        run.facts = replace(run.facts, timeout_s=_loop_time(run.remaining_s()))
+        run.facts = replace(run.facts, timeout_s=loop_time(run.remaining_s()))
         operations = Operations(run, self._redactor, self._results.folder)
         builtin = builtin_for(place.owner) if self._writes else BUILTIN
         handlers = handlers_of(run, egress, operations, github=self._client.github is not None)
@@ -245,21 +244,12 @@ class _Run:
     def _result(
         self, run: RunState, place: Place, loop: LoopResult, brought: Brought, stop_reason: StopReason, reason: str
     ) -> RunResult:
-        row = OUTCOMES[stop_reason]
         output, value = self._redactor.outside(loop.output), loop.structured
         if isinstance(value, str | dict | list):
             value = self._redactor.value(value)
-        ok = loop.ok and row.exit_status == 0
+        ok = loop.ok and OUTCOMES[stop_reason].exit_status == 0
         reason = self._redactor.outside(reason or loop.reason)
-        self._record(
-            "run.end",
-            stop_reason=str(stop_reason),
-            outcome=row.outcome,
-            exit_status=row.exit_status,
-            reason=reason,
-            output=output,
-            totals=self._transcript.totals.to_json(),
-        )
+        self._end(stop_reason, reason, output)
         return RunResult(
             output=output,
             stop_reason=stop_reason,
@@ -286,16 +276,23 @@ class _Run:
 
     # -- records
 
+    def _end(self, stop_reason: StopReason, reason: str, output: str = "") -> None:
+        row = OUTCOMES[stop_reason]
+        self._record(
+            "run.end",
+            stop_reason=str(stop_reason),
+            outcome=row.outcome,
+            exit_status=row.exit_status,
+            reason=reason,
+            output=output,
+            totals=self._transcript.totals.to_json(),
+        )
+
     def _record(self, kind: str, /, **data: Any) -> None:
         self._transcript.write(kind, **data)
 
     def _fault(self, op: str, exc: BaseException) -> None:
         self._record("log", level="error", message=f"bug in operation {op}: {type(exc).__name__}")
-
-
-def _loop_time(left_s: float) -> float:
-    """Seconds for the loop: what is left, in tenths of a minute where it is long, since the model is told."""
-    return max(0.1, left_s) if left_s < 60 else left_s // 6 * 6
 
 
 def _blocked(reason: str) -> LoopResult:

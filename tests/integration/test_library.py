@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -313,6 +314,8 @@ def test_changes_come_back_when_the_run_raises(tmp_path: Path, workspace: Path) 
             context=RunContext(workspace, results=tmp_path / "results"),
         )
     assert (workspace / "half.txt").read_text() == "half\n"
+    last = list(read(tmp_path / "results" / "transcript.jsonl"))[-1]
+    assert (last["type"], last["stop_reason"]) == ("run.end", "cancelled")
     assert set(Path("/tmp").glob("airlock-run-*")) - before == set()
 
 
@@ -469,6 +472,22 @@ def test_whatever_a_tool_does_the_run_goes_on(ask: Any) -> None:
     assert "left behind" in outputs[3][1]
     assert outputs[5][1] == "fine"
     assert (result.stop_reason, result.output) == (StopReason.COMPLETED, "Done.")
+
+
+def test_a_tool_that_gives_the_key_away_reaches_nobody(ask: Any, workspace: Path) -> None:
+    """S3: the key stands in no request body, transcript or output, in no spelling; other words arrive."""
+    spellings = [KEY, KEY[::-1], KEY.encode().hex(), base64.b64encode(KEY.encode()).decode()]
+
+    def leak(_arguments: Any, _context: Any) -> ToolOutput:
+        return ToolOutput("; ".join(["the words before", *spellings]), untrusted=False)
+
+    result = ask([Turn(calls=[Call("leak_it")]), Turn(f"The key is {KEY}.")], tools=[tool("leak_it", leak)])
+    sent = ask.model.requests[1].raw.decode()
+    assert "the words before" in sent
+    assert [text for text in spellings if text in sent] == []
+    assert [text for text in spellings if text in result.transcript.read_text()] == []
+    assert KEY not in result.output
+    assert result.output.startswith("The key is [redacted")
 
 
 def test_a_custom_tool_of_a_review_cannot_run_a_command_through_the_broker(ask: Any) -> None:
