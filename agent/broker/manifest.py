@@ -92,7 +92,7 @@ def render(manifest: Manifest) -> str:
         f"ceiling     {value['ceiling']}: {value['ceilingReason']}",
         f"tiers       {', '.join(value['tiers'])}",
         f"tools       {', '.join(value['tools']) or 'none'}",
-        f"branches    {value['branchPrefix']}*",
+        f"branches    {value['branchPrefix']}*" + (f", {value['ownHead']}" if value.get("ownHead") else ""),
         f"protected   {', '.join(value['protectedPaths']) or 'none'}",
     ]
     lines += [f"hook        {name}: {_one_line(command)}" for name, command in sorted(value["hooks"].items())]

@@ -22,6 +22,7 @@ from agent.broker.limits import Limits
 from agent.broker.manifest import Manifest, freeze
 from agent.broker.mode import ModeSettings, Wish, wished_mode
 from agent.broker.models import Model, parse_models
+from agent.broker.own_branch import asked_branch
 from agent.broker.policy.builtin import RunParameters, git_connection, github_connection, model_connection
 from agent.broker.policy.decide import Policy
 from agent.broker.policy.declared import declared_connections
@@ -52,6 +53,7 @@ class Opening:
         hook_files: repository files that each hook's command names, from the base branch's tip (E12).
         protected_paths: refuse writes, commits and pushes; the files of the hooks are among them.
         base_branch: branch that a pull request of this run goes against.
+        own_head: the pull request's head branch, where a maintainer asks to push to it.
         start_sha: commit to work on, or None for what is checked out.
         base_sha: commit that a diff is taken against, or None.
         config_sha: commit of the default branch that configuration was read from.
@@ -74,6 +76,7 @@ class Opening:
     run_id: int | None
     default_branch: str
     base_branch: str
+    own_head: str | None
     start_sha: str | None
     base_sha: str | None
 
@@ -155,10 +158,17 @@ def _frozen(
     agent = config.agent
     default = trigger.default_branch or ""
     base, start_sha, base_sha = _branches(trigger, default)
-    never = tuple(dict.fromkeys(b for b in (default, base, trigger.base_ref, trigger.head.ref) if b))
+    never = dict.fromkeys(b for b in (default, base, trigger.base_ref) if b)
+    own_head = asked_branch(trigger, gate, wish, frozenset(never)) if Tier.GIT in mode.tiers else None
+    if trigger.head.ref and own_head is None:
+        never[trigger.head.ref] = None
+    parameters = replace(
+        _parameters(settings, trigger, agent, tuple(never), config.log_hosts),
+        further_branches=(own_head,) if own_head else (),
+    )
     connections = [
-        github_connection(_parameters(settings, trigger, agent, never, config.log_hosts)),
-        git_connection(_parameters(settings, trigger, agent, never, config.log_hosts)),
+        github_connection(parameters),
+        git_connection(parameters),
         *(
             model_connection(
                 name=m.connection, origin=m.origin, path=m.path, header=m.header, scheme=m.scheme, fixed=m.fixed
@@ -207,7 +217,12 @@ def _frozen(
         },
         protected_paths=protected,
         branch_prefix=agent.branch_prefix,
-        further={"configCommit": config_sha, "startCommit": start_sha, "network": agent.sandbox.network},
+        further={
+            "configCommit": config_sha,
+            "startCommit": start_sha,
+            "network": agent.sandbox.network,
+            "ownHead": own_head,
+        },
     )
     return Opening(
         trigger=trigger,
@@ -227,6 +242,7 @@ def _frozen(
         run_id=run_id,
         default_branch=default,
         base_branch=base,
+        own_head=own_head,
         start_sha=start_sha,
         base_sha=base_sha,
     )

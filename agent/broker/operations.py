@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agent.broker.gate_files import note, read_by_gates
+from agent.broker.git.objects import display
 from agent.broker.git.workspace import AUTHOR
 from agent.broker.lifecycle import GateVerdict
 from agent.broker.redact import Redactor
@@ -155,7 +157,14 @@ class Operations:
         run.require("git_commit", Tier.GIT)
         worktree = self._worktree()
         with run.lock:
+            before = worktree.head
             made = worktree.commit(call.text("message", cap=20_000), call.texts("paths"))
+            try:
+                if run.publisher is not None:
+                    run.publisher.check_paths(made.changes)
+            except Refusal as exc:
+                worktree.head = before  # said now, and not only when the push is refused
+                raise Refusal(exc.code, f"{exc} Nothing was committed; `paths` can leave it out.") from exc
             run.done.commits.append(made.sha)
         run.record("git.commit", commit=made.sha, tree=made.tree, message=made.message, files=made.files())
         return {"commit": made.sha, "files": made.files(), "problems": list(made.problems)}, b""
@@ -213,8 +222,11 @@ class Operations:
         return {"number": pull.number, "url": pull.url, "updated": pull.updated}, b""
 
     def _pull_body(self, body: str) -> str:
-        notes = str(self._run.targets.get("pull_notes", ""))
-        return neutralise(self._redactor.outside(body)) + notes
+        worktree = self._worktree()
+        shadow = worktree.shadow
+        changes = shadow.names_changed(shadow.tree_of(worktree.start), shadow.tree_of(worktree.head))
+        read = read_by_gates((display(c.path) for c in changes), self._run.gate_files)
+        return neutralise(self._redactor.outside(body)) + self._redactor.outside(note(read))
 
     def _gate(self, purpose: Purpose, tree: str) -> GateVerdict:
         lifecycle = self._run.lifecycle

@@ -14,19 +14,32 @@ from agent.broker.gate import Ceiling, Gate, text_matters
 from agent.broker.mode import Wish
 
 
-def request_reply(trigger: Trigger, gate: Gate, wish: Wish) -> tuple[dict[str, Any], bytes]:
+def request_reply(
+    trigger: Trigger, gate: Gate, wish: Wish, *, own_head: str | None = None
+) -> tuple[dict[str, Any], bytes]:
     """Provenance and text of what was asked.
 
+    Args:
+        own_head: the pull request's branch, where the run may push to it.
+
     Returns:
-        Header `{provenance, author, kind}` with provenance `maintainer`, `third-party` or `none`, and the text.
+        Header `{provenance, author, kind, own_head}` with provenance `maintainer`, `third-party` or `none`, and
+        the text.
     """
     author = trigger.text_author.login if trigger.text_author else None
-    header = {"author": author or "", "kind": trigger.text_kind}
+    header = {"author": author or "", "kind": trigger.text_kind, "own_head": own_head is not None}
     if not trigger.text_kind:
         return {**header, "provenance": "none"}, b""
-    trusted = text_matters(trigger) and bool(wish.request) and _established(gate, trigger)
-    text = wish.request if trusted else trigger.text
-    return {**header, "provenance": "maintainer" if trusted else "third-party"}, text.encode("utf-8", "replace")
+    request = request_of(trigger, gate, wish)
+    text = trigger.text if request is None else request
+    provenance = "third-party" if request is None else "maintainer"
+    return {**header, "provenance": provenance}, text.encode("utf-8", "replace")
+
+
+def request_of(trigger: Trigger, gate: Gate, wish: Wish) -> str | None:
+    """What a maintainer asks for, or None where nothing is established to be a maintainer's words."""
+    established = text_matters(trigger) and bool(wish.request) and _established(gate, trigger)
+    return wish.request if established else None
 
 
 def _established(gate: Gate, trigger: Trigger) -> bool:

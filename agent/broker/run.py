@@ -59,6 +59,7 @@ from agent.contract.sandbox import ProbeReport, Purpose
 from agent.kernel.channel import Caller, CallFailed, Channel, ChannelError
 from agent.kernel.confine import confine_broker
 
+CONTAINER_TEMP = "/github/runner_temp"  # where a container action sees RUNNER_TEMP
 CANCEL_WAIT_S = 1.0  # for a handler to let go of the state before the partial report is written
 
 
@@ -237,6 +238,7 @@ class Broker:
             tiers=opening.mode.tiers,
             meter=Meter(opening.limits, started=self._started),
             record=self._record,
+            gate_files=frozenset(path for files in opening.hook_files.values() for path in files),
         )
         run.cancelled = self._cancelled
         self._run = run
@@ -270,7 +272,8 @@ class Broker:
             Path(settings.workspace),
             Path(settings.state),
             owner=(settings.uid, settings.gid),
-            temps=[Path(p) for p in (settings.fact("RUNNER_TEMP"),) if p],
+            temps=[Path(p) for p in (settings.fact("RUNNER_TEMP"), CONTAINER_TEMP) if p],
+            homes=[Path(p) for p in (self._plan.get("HOME"),) if p],
             head_sha=opening.start_sha,
             also=[sha for sha in (opening.base_sha,) if sha],
             needs_git=bool(tiers & {Tier.WRITE, Tier.SHELL, Tier.GIT}),
@@ -299,7 +302,8 @@ class Broker:
                 prefix=agent.branch_prefix,
                 default=opening.default_branch,
                 base=opening.base_branch,
-                protected=frozenset(b for b in (trigger.base_ref, trigger.head.ref) if b),
+                protected=frozenset(b for b in (trigger.base_ref, trigger.head.ref) if b and b != opening.own_head),
+                head=opening.own_head,
                 targets=frozenset(b for b in (trigger.head.ref,) if b and not trigger.head.is_fork),
             ),
             trees=TreeRules(protected=opening.protected_paths, allowed=agent.allow_protected_paths),
@@ -358,7 +362,9 @@ class Broker:
         handlers = {
             **operations.handlers(),
             "egress": EgressOperation(run, egress, api).handle,
-            "request": lambda _: with_guidance(request_reply(opening.trigger, opening.gate, opening.wish), guidance()),
+            "request": lambda _: with_guidance(
+                request_reply(opening.trigger, opening.gate, opening.wish, own_head=opening.own_head), guidance()
+            ),
         }
         timer = threading.Timer(max(0.0, run.remaining_s()), self._stop_harness)
         timer.daemon = True

@@ -61,6 +61,7 @@ class RunState:
         meter: the broker's own counts.
         record: writes a transcript event.
         worktree, publisher, lifecycle, sandbox: None where the mode or the workspace does not allow them.
+        gate_files: repository files that the hooks' commands name.
         lock: around `meter` and `done`.
     """
 
@@ -72,7 +73,7 @@ class RunState:
     publisher: Publisher | None = None
     lifecycle: Lifecycle | None = None
     sandbox: Sandbox | None = None
-    targets: dict[str, Any] = field(default_factory=dict)
+    gate_files: frozenset[str] = frozenset()
     ending: Ending | None = None
     done: Done = field(default_factory=Done)
     cancelled: bool = False

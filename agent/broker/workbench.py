@@ -49,6 +49,7 @@ def open_bench(
     fetch: Callable[[ShadowGit], Fetcher],
     learn: Callable[[str], None],
     git_dir: Path | None = None,
+    homes: Iterable[Path] = (),
 ) -> Bench:
     """Prepare the workspace and bring it to the commit of the run.
 
@@ -61,6 +62,7 @@ def open_bench(
         needs_git: the mode writes, so a workspace without git is an error.
         learn: told each credential value that was found.
         git_dir: the real git folder where it is mounted apart and `.git` is covered.
+        homes: home folders of the job, in which earlier steps may have left credentials.
 
     Raises:
         UserError: the workspace cannot be used; the text says what to do.
@@ -69,7 +71,9 @@ def open_bench(
         raise UserError(
             f"The workspace {workspace} does not exist. Add a step `uses: actions/checkout` before this one."
         )
-    prepared = prepare(workspace, state / "prepare", uid=owner[0], gid=owner[1], git_dir=git_dir, temps=list(temps))
+    prepared = prepare(
+        workspace, state / "prepare", uid=owner[0], gid=owner[1], git_dir=git_dir, temps=list(temps), homes=list(homes)
+    )
     for value in prepared.secrets:
         learn(value)
     if prepared.head is None:

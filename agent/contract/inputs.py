@@ -48,6 +48,9 @@ _FACTS = frozenset(
     ).split()
 ) | frozenset("RUNNER_" + name for name in "ARCH DEBUG ENVIRONMENT NAME OS TEMP TOOL_CACHE".split())
 
+# Where earlier steps may have left credentials, which the broker looks for; no process of ours has it as variable.
+_PLACES = frozenset({"HOME"})
+
 # Set by the action's own script: where results go, and what earlier setup-* steps put on PATH.
 _OWN = frozenset({"AIRLOCK_RESULTS", "AIRLOCK_TOOL_PATH"})
 
@@ -81,7 +84,7 @@ def take(environment: Mapping[str, str]) -> Taken:
     # given and empty is not the same as absent: an emptied push-token is a token taken away (D9)
     secrets = {k: v for k, v in inputs.items() if k in SECRET_INPUTS}
     for name, value in environment.items():
-        if name in _FACTS | _OWN and value:
+        if name in _FACTS | _OWN | _PLACES and value:
             settings[name] = value
         elif name in _PROXIES and value:
             secrets[name] = value

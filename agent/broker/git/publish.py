@@ -139,11 +139,19 @@ class Publisher:
             if item.sha not in self._checked:
                 check_text(item.message, "commit message", self._holds_secret)
                 changes = self._shadow.names_changed(parent, item.tree)
-                check_changes(changes, self._trees, self._protected_targets())
-                _check_names(changes)
+                self.check_paths(changes)
                 check_contents(self._blobs(changes), self._trees, self._holds_secret)
                 self._checked.add(item.sha)
             parent = item.tree
+
+    def check_paths(self, changes: Sequence[Change]) -> None:
+        """The part of `check` that a commit can be told of at once: paths, modes and their number.
+
+        Raises:
+            Refusal: see `rules.check_changes`.
+        """
+        check_changes(changes, self._trees, self._protected_targets())
+        _check_names(changes)
 
     def _protected_targets(self) -> tuple[str, ...]:
         if self._targets is None:
