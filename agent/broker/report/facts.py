@@ -118,7 +118,7 @@ class RunReport:
 
 RAISE: Mapping[StopReason, str] = {
     StopReason.MAX_TOOL_CALLS: "Raise it with the input `max-tool-calls` or `ai.agent.maxToolCalls`.",
-    StopReason.MAX_TURNS: "Turns follow from the cap on tool calls: raise `max-tool-calls`.",
+    StopReason.MAX_TURNS: "This cap is fixed: split the task into parts that need fewer turns.",
     StopReason.TIMEOUT: "Raise it with the input `timeout-minutes` or `ai.agent.timeoutMinutes`.",
     StopReason.BUDGET: (
         "Raise it with the inputs `max-tokens` and `max-cost`, or `ai.maxTokensPerRun` and `ai.maxCostPerRun`."
