@@ -675,6 +675,20 @@ def test_a_cost_cap_without_a_price_is_told(ask: Any) -> None:
     assert events(known, "agent.note") == []
 
 
+def test_a_long_history_is_shortened_to_the_window(ask: Any) -> None:
+    """Old results go first, with a note; every call keeps its result, and the run ends well."""
+    page = tool("long_page", lambda _a, _c: ToolOutput(f"{os.urandom(4).hex()} " + "word " * 2000, untrusted=False))
+    turns = [*(Turn(calls=[Call("long_page")]) for _ in range(10)), Turn("Done.")]
+    short = ask(turns, tools=[page], config={"context_tokens": 12_000})
+    most_short = max(len(request.raw) for request in ask.model.requests)
+    long = ask(turns, tools=[page], config={"context_tokens": 200_000})
+    most_long = max(len(request.raw) for request in ask.model.requests)
+    assert (short.output, long.output, events(long, "agent.compacted")) == ("Done.", "Done.", [])
+    assert len(events(short, "agent.compacted")) >= 1
+    assert most_short < 70_000 < 110_000 < most_long
+    assert [len(results_of(result)) for result in (short, long)] == [10, 10]
+
+
 # -- GitHub
 
 
