@@ -10,18 +10,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent.broker.github import GitHubApi
+from agent.broker.lifecycle import GateVerdict, ended
 from agent.broker.report.actions import write_outputs
+from agent.broker.report.changes import changes_of
 from agent.broker.report.facts import RAISE, Cap, Change, Denial, GateLine, RunReport
 from agent.broker.report.live import Live, find_report
 from agent.broker.report.log import Log
+from agent.broker.report.markdown import block
 from agent.broker.report.results import Results
 from agent.broker.report.summary import comment as comment_body
 from agent.broker.report.summary import headline, mark, summary
-from agent.broker.state import RunState
+from agent.broker.state import Ending, RunState
 from agent.contract.errors import AirlockError
+from agent.contract.modes import Tier
 from agent.contract.outcomes import StopReason
-from agent.contract.sandbox import Purpose
+from agent.contract.sandbox import ExecResult, Purpose
 from agent.contract.totals import Totals
+
+SETUP_TAIL = 4000  # bytes of each stream of a failed setup script in the report; the transcript has more
+DIFF_BYTES = 200_000  # of the run's diff in the transcript
+_CHANGING = frozenset({Tier.WRITE, Tier.SHELL, Tier.GIT})
 
 
 def settle(run: RunState, channel_ended: str) -> tuple[StopReason, str]:
@@ -46,6 +54,16 @@ def settle(run: RunState, channel_ended: str) -> tuple[StopReason, str]:
     if unverified:
         return StopReason.NOT_VERIFIED, unverified
     return ending.stop_reason, ending.reason
+
+
+def setup_failed(run: RunState, result: ExecResult) -> str:
+    """The setup script ended the run: its last output is the run's output. Returns the reason."""
+    reason = f"The setup script did not pass ({ended(result)})."
+    verdict = GateVerdict(Purpose.SETUP, "", passed=False, ended=ended(result), output="")
+    run.done.gates.append(verdict)
+    tail = (result.stdout[-SETUP_TAIL:] + result.stderr[-SETUP_TAIL:]).decode("utf-8", "replace")
+    run.ending = Ending(StopReason.ERROR, reason, output=block(tail) if tail.strip() else "(no output)")
+    return reason
 
 
 def _stop_failure(run: RunState) -> str:
@@ -79,6 +97,7 @@ def make_report(
 ) -> RunReport:
     """The run as reported."""
     done, limits = run.done, run.meter.limits
+    _record_limit(run, stop_reason)
     branch = next(reversed(done.pushed), "")
     lines = [
         GateLine(str(v.purpose), v.passed, v.ended)
@@ -101,7 +120,9 @@ def make_report(
         caps=(
             Cap("tool calls", run.meter.tool_calls, limits.max_tool_calls),
             Cap("time", round(duration_s / 60, 1), limits.timeout_s / 60, "min"),
+            Cap("turns", run.meter.turns, limits.max_turns),
             Cap("tokens", run.meter.tokens, limits.max_tokens),
+            Cap("cost", round(run.meter.cost_usd, 4), limits.max_cost_usd, "USD"),
         ),
         denials=tuple(Denial(*_split(text)) for text in done.denials[:50]),
         notes=notes,
@@ -120,29 +141,36 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _changes(run: RunState) -> tuple[Change, ...]:
-    """Files that the run's commits change, with lines counted from the diff."""
+    """Files that the run changed, committed or not: what a capped run leaves is told and lies in the transcript."""
     worktree = run.worktree
-    if worktree is None or worktree.head == worktree.start:
+    if worktree is None or not run.tiers & _CHANGING:
         return ()
     try:
-        text = worktree.shadow.diff(worktree.start, worktree.head, budget=2_000_000)
-    except AirlockError:
+        text = worktree.diff(budget=DIFF_BYTES)
+        changes = changes_of(text)
+        if changes:
+            added, removed = sum(c.added or 0 for c in changes), sum(c.removed or 0 for c in changes)
+            run.record("diff", text=text, files=[c.path for c in changes], added=added, removed=removed)
+    except (AirlockError, OSError):
         return ()
-    counts: dict[str, list[int]] = {}
-    path = ""
-    in_hunk = False
-    for line in text.split("\n"):
-        if line.startswith("diff --git "):
-            path = line.rpartition(" b/")[2]
-            counts[path] = [0, 0]
-            in_hunk = False
-        elif line.startswith("@@"):
-            in_hunk = True
-        elif in_hunk and path and line.startswith("+"):
-            counts[path][0] += 1
-        elif in_hunk and path and line.startswith("-"):
-            counts[path][1] += 1
-    return tuple(Change(name, added, removed) for name, (added, removed) in counts.items())
+    return changes
+
+
+def _record_limit(run: RunState, stop_reason: StopReason) -> None:
+    """Which cap ended the run, in the transcript (S7)."""
+    meter, limits = run.meter, run.meter.limits
+    used: dict[StopReason, tuple[object, object]] = {
+        StopReason.MAX_TOOL_CALLS: (meter.tool_calls, limits.max_tool_calls),
+        StopReason.MAX_TURNS: (meter.turns, limits.max_turns),
+        StopReason.TIMEOUT: (round(limits.timeout_s - run.remaining_s(), 1), limits.timeout_s),
+        StopReason.BUDGET: (
+            {"tokens": meter.tokens, "cost_usd": round(meter.cost_usd, 6)},
+            {"tokens": limits.max_tokens, "cost_usd": limits.max_cost_usd},
+        ),
+    }
+    if stop_reason in used:
+        spent, cap = used[stop_reason]
+        run.record("limit", limit=str(stop_reason), used=spent, cap=cap, how_to_raise=RAISE[stop_reason])
 
 
 def publish_report(
@@ -222,14 +250,21 @@ def write_skip(sentence: str, *, results: Results, log: Log, name: str) -> None:
 
 
 def write_error(
-    sentence: str, *, results_folder: Path, results: Results | None, log: Log, name: str, live: Live | None = None
+    sentence: str,
+    stop_reason: StopReason,
+    *,
+    results_folder: Path,
+    results: Results | None,
+    log: Log,
+    name: str,
+    live: Live | None = None,
 ) -> None:
     """A run that could not start, or broke, says why and what to do, never with a traceback.
 
     Args:
         live: its comment, so that none goes on saying that the run is at work.
     """
-    report = RunReport(stop_reason=StopReason.ERROR, mode="none", reason=sentence, mark=name)
+    report = RunReport(stop_reason=stop_reason, mode="none", reason=sentence, mark=name)
     if results is not None:
         results.write_summary(summary(report))
         results.write_outputs(report.outputs(str(results.transcript)))

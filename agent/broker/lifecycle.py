@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from agent.broker.sandboxes import Sandboxes
+from agent.broker.sandboxes import Sandbox, Sandboxes
+from agent.contract.errors import UpstreamError
 from agent.contract.sandbox import ExecRequest, ExecResult, Purpose, SandboxSpec
 
 GATE_TIMEOUT_S = 900.0
@@ -97,9 +98,18 @@ class Lifecycle:
         self._lock = threading.Lock()
         self._latched: dict[tuple[Purpose, str], GateVerdict] = {}
         self._count = 0
+        self._stopped = False
+        self._running: Sandbox | None = None
 
     def has(self, purpose: Purpose) -> bool:
         return purpose in self._hooks
+
+    def stop(self) -> None:
+        """End the hook that runs now, and let no other begin: the run was cancelled. From any thread."""
+        self._stopped = True
+        running = self._running
+        if running is not None:
+            running.close()
 
     def setup(self) -> ExecResult | None:
         """Run setup in the workspace, the one hook with network; None where there is none."""
@@ -109,8 +119,7 @@ class Lifecycle:
         self._record("hook.start", purpose=str(Purpose.SETUP), command=hook.command)
         put_back = self._writer.swap_in(hook.files)
         try:
-            with self._sandboxes.start(self._spec(Purpose.SETUP, self._workspace)) as sandbox:
-                result = sandbox.run(self._request(hook))
+            result = self._in_sandbox(hook, self._spec(Purpose.SETUP, self._workspace))
         finally:
             put_back()
         self._record("hook.end", purpose=str(Purpose.SETUP), **_summary(result))
@@ -141,13 +150,22 @@ class Lifecycle:
         self._record("hook.start", purpose=str(purpose), command=hook.command, tree=tree)
         try:
             self._writer.check_out(tree, root, hook.files)
-            with self._sandboxes.start(self._spec(purpose, str(root))) as sandbox:
-                result = sandbox.run(self._request(hook))
+            result = self._in_sandbox(hook, self._spec(purpose, str(root)))
         finally:
             shutil.rmtree(root.parent, ignore_errors=True)
         self._record("hook.end", purpose=str(purpose), tree=tree, **_summary(result))
         output = _readable(result)
         return GateVerdict(purpose, tree, result.ok, ended(result), output)
+
+    def _in_sandbox(self, hook: Hook, spec: SandboxSpec) -> ExecResult:
+        with self._sandboxes.start(spec) as sandbox:
+            self._running = sandbox
+            try:
+                if self._stopped:
+                    raise UpstreamError(f"run the {spec.purpose} script", "the run was cancelled")
+                return sandbox.run(self._request(hook))
+            finally:
+                self._running = None
 
     def _request(self, hook: Hook) -> ExecRequest:
         seconds = max(1.0, min(GATE_TIMEOUT_S, self._remaining_s()))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agent import __version__
-from agent.broker.closing import make_report, publish_report, settle, write_error, write_skip
+from agent.broker.closing import make_report, publish_report, settle, setup_failed, write_error, write_skip
 from agent.broker.egress import Egress, Reach, make_transport
 from agent.broker.egress.transport import Transport
 from agent.broker.event import Skip, Trigger
@@ -28,7 +28,7 @@ from agent.broker.git.publish import Publisher
 from agent.broker.git.rules import BranchRules, TreeRules
 from agent.broker.github import GitHubApi
 from agent.broker.guidance import Guidance, guidance_branch, read_guidance, with_guidance
-from agent.broker.lifecycle import Hook, Lifecycle, ended
+from agent.broker.lifecycle import Hook, Lifecycle
 from agent.broker.limits import Meter
 from agent.broker.opening import Opening, event_of, first_policy, open_run
 from agent.broker.operations import Operations
@@ -339,10 +339,11 @@ class Broker:
             remaining_s=run.remaining_s,
             record=self._record,
         )
+        if self._cancelled:
+            return "The run was cancelled."
         done = run.lifecycle.setup()  # 7
         if done is not None and not done.ok:
-            output = (done.stdout[-2000:] + done.stderr[-2000:]).decode("utf-8", "replace")
-            return f"The setup script did not pass ({ended(done)}).\n{output}"
+            return setup_failed(run, done)
         run.sandbox = sandboxes.start(spec)
         return None
 
@@ -392,6 +393,8 @@ class Broker:
             if self._run is not None:
                 self._run.cancelled = True
                 self._run.lock.acquire(timeout=CANCEL_WAIT_S)
+                if self._run.lifecycle is not None:
+                    threading.Thread(target=self._run.lifecycle.stop, daemon=True).start()
             threading.Thread(target=self._stop_harness, daemon=True).start()
 
     # -- the end
@@ -402,7 +405,7 @@ class Broker:
         assert self._results is not None
         assert self._transcript is not None
         self._log.end_group()
-        if refused:
+        if refused and run.ending is None and not run.cancelled:
             stop_reason, reason = StopReason.BLOCKED, ended_by
         else:
             stop_reason, reason = settle(run, ended_by)
@@ -458,11 +461,16 @@ class Broker:
         return OUTCOMES[StopReason.SKIPPED].exit_status
 
     def _failed(self, sentence: str) -> int:
+        """The run could not start, or broke; where a cancel is what broke it, it says that."""
         self._log.end_group()
+        stop_reason = StopReason.ERROR
+        if self._cancelled:
+            stop_reason, sentence = StopReason.CANCELLED, "The run was cancelled."
         try:
             name = f"run-{self._plan.get('GITHUB_RUN_ID') or 'local'}"
             write_error(
                 sentence,
+                stop_reason,
                 results_folder=self._folder,
                 results=self._results,
                 log=self._log,
@@ -470,11 +478,11 @@ class Broker:
                 live=self._live,
             )
             if self._transcript is not None:
-                self._end(StopReason.ERROR, sentence)
+                self._end(stop_reason, sentence)
         except (AirlockError, OSError) as exc:
             self._log.annotate("error", f"{sentence} The report could not be written either: {exc}", title="Airlock")
         self._log.error_line(f"airlock: {sentence}")
-        return OUTCOMES[StopReason.ERROR].exit_status
+        return OUTCOMES[stop_reason].exit_status
 
     # -- records
 
