@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import agent
-from agent import RunContext, Tier, UserError, create_client, get_mode, run_agent
+from agent import RunContext, RunResult, Tier, UserError, create_client, get_mode, run_agent
 from agent.contract.errors import UnknownModeError
 from agent.contract.modes import Mode
+from agent.library.client import _GITHUB_KEYS, _KEYS, _SANDBOX_KEYS
 
 KEY = "sk-ant-api03-" + "LibraryKey" * 3
 TOKEN = "ghs_" + "LibraryToken" * 3
@@ -176,3 +177,10 @@ def test_every_public_name_is_there() -> None:
     assert [name for name in agent.__all__ if not hasattr(agent, name)] == []
     with pytest.raises(AttributeError, match="no attribute 'run'"):
         agent.__getattr__("run")
+
+
+def test_the_page_names_every_setting() -> None:
+    """docs/library.md has each key of the configuration, and each attribute of a result."""
+    page = (Path(agent.__file__).parent.parent / "docs/library.md").read_text()
+    names = [*_KEYS, *(key for key in _GITHUB_KEYS | _SANDBOX_KEYS), *RunResult.__dataclass_fields__]
+    assert [name for name in names if f"`{name}`" not in page] == []
