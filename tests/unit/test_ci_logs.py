@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from agent.harness.tools.ci_logs import EXTRACT_CAP, Kind, Place, extract
 from agent.harness.tools.ci_logs.lines import BLOCK, LINE_CAP, blocks, clean
+from agent.harness.tools.ci_logs.trouble import suspects
 from tests.support.score_ci_logs import cases, load, score, score_one
 
 STAMP = b"2026-11-18T09:00:01.0000000Z "
@@ -371,3 +372,21 @@ def test_hostile_repetition_costs_linear_work(line: str) -> None:
     got = extract([log + STAMP + b"##[error]Process completed with exit code 1.\n"])
     assert got.steps[0].exit_code == 1
     assert len(got.text.encode()) <= EXTRACT_CAP
+
+
+def test_a_step_of_nothing_but_errors_is_looked_at_in_part() -> None:
+    """First and last suspects count; what lies between costs no reader anything."""
+    lines = [f"error: number {n}" for n in range(10_000)]
+    found = suspects(["quiet", *lines, "quiet"])
+    assert found == [*range(1, 2001), *range(9001, 10_001)]
+    assert suspects(["error", "quiet", "fatal"]) == [0, 2]
+    assert suspects([*lines[:2000], "quiet", "error: last"]) == [*range(2000), 2001]
+
+
+def test_nested_panics_are_each_looked_at_once() -> None:
+    """A panic's frames end where the next panic begins; each place is kept."""
+    log = ["=== RUN   TestA"]
+    for n in range(3):
+        log += ["panic: boom", "goroutine 1 [running]:", f"\t/home/runner/work/w/w/a.go:{n + 1} +0x1"]
+    got = extract(["\n".join(["##[group]Run go test", "##[endgroup]", *log, "FAIL\tw\t0.1s", "##[error]x"]).encode()])
+    assert [place.line for place in got.places] == [1, 2, 3]

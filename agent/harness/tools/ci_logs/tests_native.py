@@ -7,6 +7,7 @@ import re
 
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log, Place, place_of
 
+_GO_BEGIN = re.compile(r"\s*=== (?:RUN|CONT|NAME)\s")
 _GO_FAIL = re.compile(r"^(\s*)--- FAIL: (\S+) \(")
 _GO_PACKAGE = re.compile(r"^(?:FAIL|ok  )\t(\S+)(?:\t| \[)")
 _GO_AT = re.compile(r"^\s+(?:Error Trace:\s+)?(\S+\.go):(\d+):?(?: .*)?$")
@@ -77,7 +78,7 @@ def _go_above(log: Log, out: Findings, i: int, name: str) -> Place | None:
     first: Place | None = None
     for k in range(i - 1, max(-1, i - 60), -1):
         text = log.lines[k]
-        if re.match(r"^\s*=== (?:RUN|CONT|NAME)\s+" + re.escape(name) + r"$", text):
+        if text.split()[-1:] == [name] and _GO_BEGIN.match(text):
             break
         if re.match(r"^\s*(?:=== RUN|--- (?:PASS|FAIL|SKIP))", text):
             return first
@@ -94,7 +95,7 @@ def _go_panic(log: Log, out: Findings, i: int) -> Place | None:
     got = 0
     for k in range(i + 1, min(i + 80, len(log.lines))):
         text = log.lines[k]
-        if text.startswith(("FAIL\t", "ok  \t")) or got >= 3:
+        if text.startswith(("FAIL\t", "ok  \t", "panic: ")) or got >= 3:
             break
         found = _GO_FRAME.match(text)
         at = place_of(log, found[1], found[2]) if found else None

@@ -18,6 +18,9 @@ _WORDS = (
 )
 
 
+SUSPECTS = 3000  # lines of one step that readers of single lines look at
+
+
 @cache
 def trouble() -> Any:
     """The compiled automaton over bytes."""
@@ -27,7 +30,11 @@ def trouble() -> Any:
 
 
 def suspects(lines: list[str]) -> list[int]:
-    """Indexes of the lines that hold a word of trouble."""
+    """Indexes of the lines that hold a word of trouble.
+
+    Of more than `SUSPECTS` the first two thirds and the last third: an extract shows a few dozen lines, and a log
+    of nothing but error lines would cost a hundred times what a log costs.
+    """
     encoded = [line.encode("utf-8", "replace") for line in lines]
     starts, at = [], 0
     for line in encoded:
@@ -37,11 +44,17 @@ def suspects(lines: list[str]) -> list[int]:
     automaton = trouble()
     found: list[int] = []
     at = 0
-    while at < len(text):
+    while at < len(text) and len(found) < SUSPECTS * 2 // 3:
         hit = automaton.search(text, at)
         if hit is None:
-            break
+            return found
         index = bisect_right(starts, hit.start()) - 1
         found.append(index)
         at = starts[index] + len(encoded[index]) + 1
-    return found
+    last: list[int] = []
+    for index in range(len(encoded) - 1, found[-1] if found else -1, -1):
+        if len(last) == SUSPECTS // 3:
+            break
+        if automaton.search(encoded[index]):
+            last.append(index)
+    return found + last[::-1]
