@@ -335,6 +335,44 @@ def test_a_linked_worktree_can_be_worked_on(ask: Any, workspace: Path, tmp_path:
     assert (linked / ".git").read_text() == before
 
 
+def test_three_runs_at_once_in_a_shallow_checkout_with_a_submodule(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path with a space; each run has its own clone, and the submodule stays as it is."""
+    folder = tmp_path / "a shop"
+    subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{workspace}", str(folder)], check=True)
+    git(folder, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(workspace), "vendored")
+    git(folder, "commit", "-qam", "A submodule")
+    before = state_of(folder)
+    monkeypatch.chdir(folder)
+    results: dict[int, RunResult] = {}
+
+    def run(number: int) -> None:
+        command = f"git log --format=%s; echo {number} > new{number}.txt; echo x > vendored/x"
+        turns = [Turn(calls=[Call("run_command", {"command": command})]), Turn("Done.")]
+        with ModelServer(turns) as model:
+            results[number] = run_agent(
+                create_client({"api_key": KEY, "base_url": model.url}),
+                mode=get_mode("implement"),
+                task="t",
+                context=RunContext(".", results=tmp_path / f"results{number}"),
+            )
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {n: r.brought_back for n, r in results.items()} == {n: (f"new{n}.txt",) for n in range(3)}
+    assert "A submodule\nA note\n" in results_of(results[0])[0][1]
+    after = state_of(folder)
+    assert {p for p in before.keys() | after.keys() if before.get(p) != after.get(p)} == {
+        "new0.txt",
+        "new1.txt",
+        "new2.txt",
+    }
+
+
 def test_a_folder_without_git_is_worked_on_in_place(ask: Any, tmp_path: Path) -> None:
     """File tools and commands work, git tools say that there is no repository, owners are as before."""
     folder = tmp_path / "work" / "plain"
