@@ -20,8 +20,9 @@ from agent.broker.report.markdown import block
 from agent.broker.report.results import Results
 from agent.broker.report.summary import comment as comment_body
 from agent.broker.report.summary import headline, mark, summary
+from agent.broker.server import Call, Handler, Reply
 from agent.broker.state import Ending, RunState
-from agent.contract.errors import AirlockError
+from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.modes import Tier
 from agent.contract.outcomes import StopReason
 from agent.contract.sandbox import ExecResult, Purpose
@@ -53,7 +54,24 @@ def settle(run: RunState, channel_ended: str) -> tuple[StopReason, str]:
     unverified = _stop_failure(run)
     if unverified:
         return StopReason.NOT_VERIFIED, unverified
+    if run.done.unpublished:  # green means done: the model may say so, the work is still not where it belongs
+        return StopReason.ERROR, f"The changes are not published: {run.done.unpublished}"
     return ending.stop_reason, ending.reason
+
+
+def publishing(run: RunState, handler: Handler) -> Handler:
+    """A handler that publishes, with a memory of whether GitHub failed it."""
+
+    def handle(call: Call) -> Reply:
+        try:
+            reply = handler(call)
+        except UpstreamError as exc:
+            run.done.unpublished = str(exc)
+            raise
+        run.done.unpublished = ""
+        return reply
+
+    return handle
 
 
 def setup_failed(run: RunState, result: ExecResult) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agent import __version__
-from agent.broker.closing import make_report, publish_report, settle, setup_failed, write_error, write_skip
+from agent.broker.closing import make_report, publish_report, publishing, settle, setup_failed, write_error, write_skip
 from agent.broker.egress import Egress, Reach, make_transport
 from agent.broker.egress.transport import Transport
 from agent.broker.event import Skip, Trigger
@@ -81,7 +81,6 @@ class Broker:
     ) -> None:
         self._plan = plan
         self._harness = harness
-        self._control = Caller(control, on_notice=self._notice)
         self._started = time.monotonic()
         self._folder = Path(plan["airlock.results"])
         self._redactor = Redactor({k: v for k, v in secret_inputs.items() if k != "secrets"})
@@ -92,6 +91,7 @@ class Broker:
         self._run: RunState | None = None
         self._live: Live | None = None
         self._cancelled = False
+        self._control = Caller(control, on_notice=self._notice)  # last: a cancel may come at once
 
     def run(self, event: bytes) -> int:
         """Everything; never raises."""
@@ -230,7 +230,7 @@ class Broker:
                 "labels": list(opening.config.agent.set_labels),
                 "max_cost": opening.limits.max_cost_usd,
                 "base_branch_is_default": opening.base_branch == opening.default_branch,
-                "declared_tools": [_declared(tool) for tool in opening.config.tools],
+                "declared_tools": opening.declared.for_harness(),
             },
         )
         run = RunState(
@@ -238,6 +238,7 @@ class Broker:
             tiers=opening.mode.tiers,
             meter=Meter(opening.limits, started=self._started),
             record=self._record,
+            declared=opening.declared,
             gate_files=frozenset(path for files in opening.hook_files.values() for path in files),
         )
         run.cancelled = self._cancelled
@@ -360,8 +361,10 @@ class Broker:
             known = opening.config_sha if branch == opening.default_branch else None
             return read_guidance(lambda: known or branch_tip(api, branch), lambda commit: TrustedFiles(api, commit))
 
+        offered = operations.handlers()
         handlers = {
-            **operations.handlers(),
+            **offered,
+            **{name: publishing(run, offered[name]) for name in ("push", "pull_request")},
             "egress": EgressOperation(run, egress, api).handle,
             "request": lambda _: with_guidance(
                 request_reply(opening.trigger, opening.gate, opening.wish, own_head=opening.own_head), guidance()
@@ -537,19 +540,6 @@ def _probe_line(report: ProbeReport) -> str:
     loopback = "yes" if report.loopback else "no"
     missing = f"; missing here: {', '.join(report.missing)}" if report.missing else ""
     return f"Sandbox {report.backend}: {state}; loopback: {loopback}{missing}"
-
-
-def _declared(tool: Any) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "tier": str(tool.tier),
-        "description": tool.description,
-        "schema": dict(tool.schema),
-        "connection": tool.connection,
-        "method": tool.method,
-        "path": tool.path,
-        "command": tool.command,
-    }
 
 
 def _place(exc: BaseException) -> str:

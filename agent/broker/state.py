@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from agent.broker.declared_tools import DeclaredTools
 from agent.broker.limits import Meter
 from agent.contract.errors import ToolPermissionError
 from agent.contract.facts import RunFacts
@@ -40,7 +41,11 @@ class Ending:
 
 @dataclass
 class Done:
-    """What left this run, for the report and for not doing it twice."""
+    """What left this run, for the report and for not doing it twice.
+
+    Attributes:
+        unpublished: why the last push or pull request failed at GitHub; empty once one went through.
+    """
 
     commits: list[str] = field(default_factory=list)
     pushed: dict[str, Pushed] = field(default_factory=dict)
@@ -49,6 +54,7 @@ class Done:
     issues: list[str] = field(default_factory=list)
     gates: list[GateVerdict] = field(default_factory=list)
     denials: list[str] = field(default_factory=list)
+    unpublished: str = ""
 
 
 @dataclass
@@ -61,6 +67,7 @@ class RunState:
         meter: the broker's own counts.
         record: writes a transcript event.
         worktree, publisher, lifecycle, sandbox: None where the mode or the workspace does not allow them.
+        declared: tools of the configuration, as the broker lets them act.
         gate_files: repository files that the hooks' commands name.
         lock: around `meter` and `done`.
     """
@@ -74,6 +81,7 @@ class RunState:
     lifecycle: Lifecycle | None = None
     sandbox: Sandbox | None = None
     gate_files: frozenset[str] = frozenset()
+    declared: DeclaredTools = field(default_factory=DeclaredTools)
     ending: Ending | None = None
     done: Done = field(default_factory=Done)
     cancelled: bool = False
