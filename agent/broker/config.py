@@ -66,7 +66,11 @@ class AgentConfig:
 
 @dataclass(frozen=True)
 class ToolConfig:
-    """One declared tool of `ai.tools`: a request over a declared connection, or a command in the sandbox."""
+    """One declared tool of `ai.tools`: a request over a declared connection, or a command in the sandbox.
+
+    Attributes:
+        query: arguments that go into the query though the method has a body.
+    """
 
     name: str
     tier: Tier
@@ -75,6 +79,7 @@ class ToolConfig:
     connection: str | None = None
     method: str | None = None
     path: str | None = None
+    query: tuple[str, ...] = ()
     command: str | None = None
 
 
@@ -232,6 +237,7 @@ def _tool(
         connection=tool.get("connection"),
         method=route.get("method"),
         path=route.get("path"),
+        query=tuple(route.get("query", ())),
         command=tool.get("command"),
     )
 

@@ -96,6 +96,7 @@ def render(manifest: Manifest) -> str:
         f"protected   {', '.join(value['protectedPaths']) or 'none'}",
     ]
     lines += [f"hook        {name}: {_one_line(command)}" for name, command in sorted(value["hooks"].items())]
+    lines += [f"command     {name}: {_one_line(text)}" for name, text in sorted(value.get("commands", {}).items())]
     lines += [f"limit       {name}: {limit}" for name, limit in sorted(value["limits"].items())]
     for connection in value["connections"]:
         secrets = ", ".join(sorted({one["secret"] for one in connection["attach"]})) or "none"

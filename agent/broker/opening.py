@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.broker.config import AgentConfig, Config, read_config
+from agent.broker.declared_tools import DeclaredTools
 from agent.broker.egress import Egress
 from agent.broker.event import Skip, Trigger, read_event, upstream_pull, with_pull
 from agent.broker.gate import Gate, decide, logins_to_ask, text_matters
@@ -66,6 +67,7 @@ class Opening:
     gate: Gate
     mode: Mode
     tools: tuple[str, ...]
+    declared: DeclaredTools
     limits: Limits
     models: tuple[Model, ...]
     policy: Policy
@@ -177,10 +179,11 @@ def _frozen(
         ),
     ]
     reserved = frozenset(connection.origin for connection in connections)
-    connections += declared_connections(config.connections, reserved_origins=reserved)
-    policy = Policy(connections, GATE_WORDS)
     tiers = {**TOOL_TIERS, **{tool.name: tool.tier for tool in config.tools}}
     tools = offered_tools(mode, tiers, agent.allow_tools, agent.deny_tools)
+    further = declared_connections(config.connections, reserved_origins=reserved)
+    declared = DeclaredTools(config.tools, further, tools)
+    policy = Policy([*connections, *declared.connections()], GATE_WORDS)
     limits = Limits(
         max_tool_calls=settings.max_tool_calls or agent.max_tool_calls or mode.max_tool_calls,
         max_turns=MAX_TURNS,
@@ -222,6 +225,7 @@ def _frozen(
             "startCommit": start_sha,
             "network": agent.sandbox.network,
             "ownHead": own_head,
+            "commands": declared.commands(),
         },
     )
     return Opening(
@@ -232,6 +236,7 @@ def _frozen(
         gate=gate,
         mode=mode,
         tools=tools,
+        declared=declared,
         limits=limits,
         models=models,
         policy=policy,

@@ -65,12 +65,9 @@ class Operations:
 
     def run_command(self, call: Call) -> Reply:
         run = self._run
-        run.require("run_command", Tier.SHELL)
+        command = self._command(call)
         if run.sandbox is None:
             raise Refusal("sandbox_missing", "There is no sandbox in this run.")
-        command = call.text("command", cap=COMMAND_CAP)
-        if "\0" in command:
-            raise ToolInputError("`command` holds a NUL character.")
         left = max(1.0, run.remaining_s())
         request = ExecRequest(
             command,
@@ -100,6 +97,22 @@ class Operations:
             bytes=len(result.stdout) + len(result.stderr) + result.stdout_dropped + result.stderr_dropped,
         )
         return header, stdout + stderr
+
+    def _command(self, call: Call) -> str:
+        """The text to run: the model's own by `run_command`, or a declared tool's, which the harness only names."""
+        run = self._run
+        name = call.fields.get("tool")
+        if name is None:
+            run.require("run_command", Tier.SHELL)
+            command = call.text("command", cap=COMMAND_CAP)
+            if "\0" in command:
+                raise ToolInputError("`command` holds a NUL character.")
+            return command
+        tier = run.declared.tier_of(name) if isinstance(name, str) else None
+        if tier is None or "command" in call.fields:
+            raise ToolInputError("`tool` must name a declared command, and then there is no `command`.")
+        run.require(name, tier)
+        return run.declared.command(name, call.fields.get("arguments", {}))
 
     def _keep(self, stdout: bytes, stderr: bytes) -> str:
         """Store a command's output, redacted, in the results folder; empty where the cap is reached."""

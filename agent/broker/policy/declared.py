@@ -18,7 +18,7 @@ from agent.broker.policy.words import Attach
 from agent.contract.errors import UserError
 from agent.contract.modes import Tier
 
-_ANY_SEGMENT = r"[^\x00-\x1f\x7f/]{1,255}"
+ANY_SEGMENT = r"[^\x00-\x1f\x7f/]{1,255}"
 _NOT_SETTABLE = frozenset(
     "host connection content-length transfer-encoding content-type upgrade te trailer proxy-authorization "
     "x-http-method-override x-http-method x-method-override x-forwarded-host x-forwarded-for cookie".split()
@@ -72,7 +72,7 @@ def _route(route_id: str, where: str, entry: Mapping[str, Any]) -> Route:
     try:
         for schema in [*entry.get("query", {}).values(), *([entry["body"]] if "body" in entry else [])]:
             check_schema(schema)
-        template = compile_template(path, dict.fromkeys(names, _ANY_SEGMENT))
+        template = compile_template(path, dict.fromkeys(names, ANY_SEGMENT))
     except UserError as exc:
         raise UserError(f"{where}.routes: {exc}") from exc
     if any(piece.endswith("...}") for piece in path.split("/")) or "**" in path[:-2]:

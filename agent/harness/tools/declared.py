@@ -1,17 +1,26 @@
-"""Tools that the trusted configuration declares (`ai.tools`): a request over a connection, or a command."""
+"""Tools that the trusted configuration declares (`ai.tools`): a request over a connection, or a command.
+
+Here is only the form of the call. What a tool may reach, the text of its command and its arguments are decided
+anew by the broker (`agent.broker.declared_tools`), which trusts nothing of this process.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 from agent.contract.errors import ToolInputError
 from agent.contract.facts import RunFacts
 from agent.contract.modes import Tier
+from agent.contract.sandbox import ExecResult
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools.context import ToolContext
+from agent.harness.tools.shell import TIMEOUT_S, described
+
+_WITHOUT_BODY = ("GET", "DELETE")
 
 
 def declared_tools(facts: RunFacts) -> tuple[AgentTool, ...]:
@@ -20,13 +29,12 @@ def declared_tools(facts: RunFacts) -> tuple[AgentTool, ...]:
 
 
 def _tool(entry: Mapping[str, Any]) -> AgentTool:
-    run = _command(entry) if entry.get("command") else _request(entry)
     return AgentTool(
         name=entry["name"],
         tier=Tier(entry["tier"]),
         description=entry["description"],
         schema=entry["schema"],
-        run=run,
+        run=_command(entry) if entry.get("command") else _request(entry),
         parallel=entry["tier"] == Tier.READ.value,
     )
 
@@ -35,20 +43,17 @@ def _request(entry: Mapping[str, Any]) -> Any:
     """`{name}` in the path is filled from the arguments, one segment each; the rest go to query or body."""
 
     def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        path, rest = str(entry["path"]), dict(arguments)
-        for name in list(rest):
-            if "{" + name + "}" in path:
-                path = path.replace("{" + name + "}", quote(str(rest.pop(name)), safe=""))
-        if "{" in path:
-            raise ToolInputError(f"An argument that the path {entry['path']} needs is missing.")
-        reads = entry["method"] in ("GET", "DELETE")
+        rest = dict(arguments)
+        path = _path(str(entry["path"]), rest)
+        reads = entry["method"] in _WITHOUT_BODY
+        query = {name: rest.pop(name) for name in list(rest) if reads or name in entry["query"]}
         answer = context.broker.call(
             "egress",
-            b"" if reads else json.dumps(rest).encode(),
+            json.dumps(rest).encode() if rest or entry["body"] else b"",
             connection=entry["connection"],
             method=entry["method"],
             path=path,
-            query=rest if reads else {},
+            query=query,
             headers={"accept": "application/json"},
         )
         status = int(answer.header.get("status", 0))
@@ -58,17 +63,33 @@ def _request(entry: Mapping[str, Any]) -> Any:
     return run
 
 
+def _path(template: str, rest: dict[str, Any]) -> str:
+    """The path, its arguments taken out of `rest`. Filled in one go: a value cannot bring a placeholder along."""
+    pieces = []
+    for piece in template.split("/"):
+        if not (piece.startswith("{") and piece.endswith("}")):
+            pieces.append(piece)
+            continue
+        name = piece[1:-1]
+        value = rest.pop(name, None)
+        if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+            raise ToolInputError(f"`{name}` is part of the path {template}: give a text or a whole number.")
+        pieces.append(quote(str(value), safe=""))
+    return "/".join(pieces)
+
+
 def _command(entry: Mapping[str, Any]) -> Any:
-    """The command gets its arguments as one JSON text on standard input, never inside the shell's words."""
+    """The broker knows the command; it gets the arguments as one JSON text on standard input."""
 
     def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        text = json.dumps(dict(arguments))
-        quoted = "'" + text.replace("'", "'\\''") + "'"
-        answer = context.broker.call("exec", command=f"printf %s {quoted} | ({entry['command']})")
-        header = answer.header
-        cut = int(header.get("stdout", 0))
-        parts = [answer.payload[:cut].decode("utf-8", "replace"), answer.payload[cut:].decode("utf-8", "replace")]
-        ending = f"signal {header['signal']}" if header.get("signal") else f"exit status {header.get('exit_code')}"
-        return ToolOutput("\n".join([*(p for p in parts if p), ending]), is_error=header.get("exit_code") != 0)
+        answer = context.broker.call("exec", tool=entry["name"], arguments=dict(arguments), timeout_s=TIMEOUT_S)
+        result = ExecResult.from_frame(answer.header, answer.payload)
+        output = described(result, TIMEOUT_S, "")
+        return output if result.exit_code == 0 or output.is_error else _failed(output)
 
     return run
+
+
+def _failed(output: ToolOutput) -> ToolOutput:
+    """A declared command that fails is a failed call: nobody but its author chose it."""
+    return replace(output, is_error=True)
