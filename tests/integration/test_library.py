@@ -32,6 +32,8 @@ from agent import (
     run_agent,
 )
 from agent.broker.transcript import read, verify
+from agent.contract.sandbox import ProbeItem, ProbeReport
+from agent.sandbox.process import ProcessBackend
 from tests.support.leaks import hits, in_files
 from tests.support.model_server import ModelServer
 from tests.support.model_turns import Call, Turn
@@ -248,6 +250,36 @@ def test_a_folder_and_a_link_can_trade_places(ask: Any, workspace: Path, tmp_pat
     assert not (workspace / "data").is_symlink()
     assert os.readlink(workspace / "users") == "/etc/passwd"
     assert list(outside.iterdir()) == []
+
+
+def test_work_is_kept_when_it_cannot_be_brought_back(ask: Any, workspace: Path) -> None:
+    """The checkout is gone at the end: the result says so, and the diff lies beside the transcript."""
+    aside = workspace.with_name("aside")
+
+    def move(_arguments: Any, _context: Any) -> ToolOutput:
+        workspace.rename(aside)
+        return ToolOutput("moved")
+
+    turns = [Turn(calls=[Call("write_file", {"path": "new.txt", "content": "new\n"})]), Turn(calls=[Call("move_away")])]
+    result = ask([*turns, Turn("Done.")], mode="implement", tools=[tool("move_away", move)])
+    assert result.brought_back == ()
+    assert [text.startswith("The changes could not be brought back") for text in result.left_out] == [True]
+    assert "+++ b/new.txt" in (result.transcript.parent / "changes.diff").read_text()
+    assert not (aside / "new.txt").exists()
+
+
+def test_a_sandbox_that_fails_its_probe_runs_nothing(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is blocked with the reason before the model is asked; with a sound sandbox the same run goes through."""
+    leaky = ProbeReport("process", ok=False, loopback=False, items=(ProbeItem("connect out", False, "connected"),))
+    turns = [Turn(calls=[Call("run_command", {"command": "echo ran"})]), Turn("Done.")]
+    with monkeypatch.context() as patch:
+        patch.setattr(ProcessBackend, "probe", lambda *_: leaky)
+        blocked = ask(turns, mode="implement")
+        assert ask.model.requests == []
+    sound = ask(turns, mode="implement")
+    assert (blocked.stop_reason, blocked.ok, events(blocked, "command")) == (StopReason.BLOCKED, False, [])
+    assert "connect out: connected" in blocked.reason
+    assert (sound.ok, len(events(sound, "command"))) == (True, 1)
 
 
 def test_what_cannot_be_taken_along_or_back_is_named(ask: Any, workspace: Path) -> None:
