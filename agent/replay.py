@@ -187,7 +187,11 @@ class _Replayer:
         tools = [
             known[name] if name in REAL and name in known else self._recorded(name, known.get(name)) for name in shown
         ]
-        return tools, sorted({*TOOL_TIERS, *belt.forbidden} - set(shown))
+        # the user's own tools that were not offered are known by the calls that ended on them
+        denied = {
+            str(e["name"]) for e in self._events if e["type"] == "tool.denied" and e.get("code") == "tool_permission"
+        }
+        return tools, sorted({*TOOL_TIERS, *belt.forbidden, *denied} - set(shown))
 
     def _recorded(self, name: str, tool: LoopTool | None) -> LoopTool:
         def run(arguments: Mapping[str, Any]) -> ToolResult:
