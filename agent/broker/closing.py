@@ -7,6 +7,7 @@ has seconds, and a GitHub that hangs must not cost the outputs. Nothing here may
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from agent.broker.github import GitHubApi
@@ -134,7 +135,7 @@ def make_report(
         commits=tuple(done.commits),
         pull_request_url=done.pull.url if done.pull else "",
         comments=len(done.comments) + len(done.issues),
-        totals=totals,
+        totals=_counted(run, totals),
         caps=(
             Cap("tool calls", run.meter.tool_calls, limits.max_tool_calls),
             Cap("time", round(duration_s / 60, 1), limits.timeout_s / 60, "min"),
@@ -151,6 +152,15 @@ def make_report(
         version=version,
         mark=name,
     )
+
+
+def _counted(run: RunState, totals: Totals) -> Totals:
+    """Sums of the transcript, with the provider's own counts in place of what the harness says it used (S7)."""
+    meter = run.meter
+    if meter.read == 0:
+        return totals
+    cost = meter.cost_usd if meter.priced else None
+    return replace(totals, input_tokens=meter.read, output_tokens=meter.written, cost_usd=cost)
 
 
 def _split(text: str) -> tuple[str, str]:

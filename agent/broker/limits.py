@@ -42,7 +42,10 @@ class Meter:
         self.tool_calls = 0
         self.turns = 0
         self.tokens = 0
+        self.read = 0
+        self.written = 0
         self.cost_usd = 0.0
+        self.priced = True
         self.comments = 0
         self.kept_bytes = 0
         self.reached: StopReason | None = None
@@ -69,10 +72,15 @@ class Meter:
         self.turns += 1
         return True
 
-    def used(self, tokens: int, cost_usd: float) -> None:
-        """Add what one answer used, as the provider counted it."""
-        self.tokens += max(tokens, 0)
-        self.cost_usd += max(cost_usd, 0.0)
+    def used(self, read: int, written: int, cost_usd: float | None) -> None:
+        """Add the input and output tokens of one answer, as the provider counted them, and their price if known."""
+        self.read += max(read, 0)
+        self.written += max(written, 0)
+        self.tokens = self.read + self.written
+        if cost_usd is None:
+            self.priced = False
+        else:
+            self.cost_usd += max(cost_usd, 0.0)
 
     def comment(self) -> bool:
         """Count one comment, review or issue. Over the cap only the call is refused; the run goes on."""

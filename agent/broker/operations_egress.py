@@ -14,10 +14,11 @@ from typing import Any
 
 from agent.broker.egress import Egress
 from agent.broker.github import GitHubApi
+from agent.broker.money import cost_of
 from agent.broker.policy.words import Authority, EgressRequest
 from agent.broker.server import Call, Reply
 from agent.broker.state import RunState
-from agent.broker.usage import tokens_used
+from agent.broker.usage import used_by
 from agent.contract.errors import Refusal, ToolInputError, UpstreamError
 from agent.contract.fingerprint import is_own
 from agent.contract.modes import Tier
@@ -49,6 +50,7 @@ class EgressOperation:
         self._egress = egress
         self._api = api
         self._own: set[str] = set()
+        self._models = {str(m.get("connection")): str(m.get("model", "")) for m in run.facts.models}
 
     def handle(self, call: Call) -> Reply:
         """Send one request; a refusal is an answer of status 403 or 409, never an error of the channel."""
@@ -144,9 +146,9 @@ class EgressOperation:
                     seen += chunk
         finally:
             stream.close()
-            read, written = tokens_used(bytes(seen))
+            used = used_by(bytes(seen))
             with run.lock:
-                run.meter.used(read + written, 0.0)
+                run.meter.used(used.read, used.written, cost_of(self._models.get(request.connection, ""), used))
         return {"status": stream.status}, b""
 
 

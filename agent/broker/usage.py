@@ -7,15 +7,32 @@ inside the model's text is escaped in JSON, so text cannot imitate a usage field
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 _FIELD = re.compile(
     rb'(?<!\\)"(input_tokens|prompt_tokens|output_tokens|completion_tokens|'
-    rb'cache_read_input_tokens|cache_creation_input_tokens)"\s*:\s*(\d{1,12})'
+    rb'cache_read_input_tokens|cache_creation_input_tokens|cached_tokens)"\s*:\s*(\d{1,12})'
 )
 
 
+@dataclass(frozen=True)
+class Used:
+    """Tokens of one answer; `read` is all input, of which `cached` came from a cache and `kept` went into one."""
+
+    read: int = 0
+    cached: int = 0
+    kept: int = 0
+    written: int = 0
+
+
 def tokens_used(answer: bytes) -> tuple[int, int]:
-    """Input (cached included) and output tokens of one answer, streamed or whole; 0 where it does not say.
+    """Input (cached included) and output tokens of one answer; see `used_by`."""
+    used = used_by(answer)
+    return used.read, used.written
+
+
+def used_by(answer: bytes) -> Used:
+    """What one answer used, streamed or whole; 0 where it does not say.
 
     Streams repeat a field with a growing value, so the largest of each counts. Anthropic counts cached input
     apart from `input_tokens`; the OpenAI formats count it inside.
@@ -24,5 +41,7 @@ def tokens_used(answer: bytes) -> tuple[int, int]:
     for name, digits in _FIELD.findall(answer):
         most[name] = max(most.get(name, 0), int(digits))
     fresh = max(most.get(b"input_tokens", 0), most.get(b"prompt_tokens", 0))
-    cached = most.get(b"cache_read_input_tokens", 0) + most.get(b"cache_creation_input_tokens", 0)
-    return fresh + cached, max(most.get(b"output_tokens", 0), most.get(b"completion_tokens", 0))
+    apart, kept = most.get(b"cache_read_input_tokens", 0), most.get(b"cache_creation_input_tokens", 0)
+    written = max(most.get(b"output_tokens", 0), most.get(b"completion_tokens", 0))
+    read = fresh + apart + kept
+    return Used(read, min(read, apart + most.get(b"cached_tokens", 0)), kept, written)

@@ -138,8 +138,8 @@ def test_each_cap_stops_with_its_own_reason_and_the_first_stands() -> None:
 def test_a_spent_budget_allows_no_further_turn(tokens: int, cost: float, *, allowed: bool) -> None:
     """Tokens and money are separate budgets; a negative count never gives anything back."""
     meter = Meter(Limits(max_tool_calls=1, max_tokens=100, max_cost_usd=2.0), started=0.0)
-    meter.used(tokens, cost)
-    meter.used(-1000, -1000.0)
+    meter.used(tokens, 0, cost)
+    meter.used(-1000, -1000, -1000.0)
     assert meter.turn() is allowed
     assert meter.reached is (None if allowed else StopReason.BUDGET)
 
