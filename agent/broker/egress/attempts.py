@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from agent.broker.egress.answers import capped
 from agent.broker.egress.limits import ATTEMPTS, SERVER_FAULT_S, WRITE_PAUSE_S, rate_limit_wait
+from agent.broker.egress.pace import Pace
 from agent.broker.egress.redirects import STATUSES, Blocked, Elsewhere, follow
 from agent.broker.egress.transport import Exchange, Transport
 from agent.broker.policy.builtin import GITHUB
@@ -85,9 +85,7 @@ class Attempts:
         self._transport = transport
         self._record = record
         self._clock = clock
-        self._write_pause_s = write_pause_s
-        self._write_lock = threading.Lock()
-        self._last_write: float | None = None
+        self._pace = Pace(write_pause_s, monotonic=clock.monotonic, sleep=clock.sleep)
 
     def answer(self, sending: Sending) -> Exchange | Blocked:
         """The answer, or why its redirect was not followed.
@@ -99,8 +97,7 @@ class Attempts:
             return self._follow(sending)  # a model's retries are its client's: it knows what may be repeated
         waited = 0.0
         for attempt in range(ATTEMPTS):
-            if sending.wire.method != "GET":
-                self._pace()
+            self._pace.wait(sending.wire.method, sending.wire.url)
             answer = self._follow(sending)
             if isinstance(answer, Blocked):
                 return answer
@@ -148,14 +145,6 @@ class Attempts:
                 return Blocked(f"a redirect that the policy does not allow ({verdict.code})")
             url, headers = address(verdict.wire), sending.headers
             self._record("egress.redirect", n=sending.number, to=target.path)
-
-    def _pace(self) -> None:
-        with self._write_lock:
-            if self._last_write is not None:
-                pause = self._last_write + self._write_pause_s - self._clock.monotonic()
-                if pause > 0:
-                    self._clock.sleep(pause)
-            self._last_write = self._clock.monotonic()
 
 
 @dataclass

@@ -50,7 +50,7 @@ class Egress:
         Args:
             redactor: of the run's known values, for what is sent and for what the harness gets back.
             remaining_s: seconds left of the run's wall clock; nothing waits longer than that.
-            write_pause_s: seconds between two requests that change something at GitHub.
+            write_pause_s: seconds between two requests that create content at GitHub; 0 turns pacing off.
         """
         self._policy = policy
         self._secrets = secrets
