@@ -95,7 +95,7 @@ find_mounts() {
     # The real git folder apart, for the broker alone, and a volume over it, which gets a throwaway one.
     if [ ! -L "$workspace/.git" ]; then
         if [ -d "$workspace/.git" ]; then
-            bind "$workspace/.git" /airlock-git
+            bind "$workspace/.git" /airlock-git ,readonly
             mounts+=(--mount "type=volume,dst=$workspace/.git")
         elif [ -f "$workspace/.git" ]; then
             # A linked worktree: the file stays, the repository it names is needed at its own path.

@@ -531,6 +531,25 @@ def test_a_mounted_git_folder_is_not_moved(checkout: Path, tmp_path: Path) -> No
     assert undo(tmp_path / "state") == ()
 
 
+def test_a_second_checkout_in_a_masked_workspace_is_moved_aside_too(checkout: Path, tmp_path: Path) -> None:
+    """The mask covers the top's git folder alone; a nested one holds credentials of its own."""
+    real = tmp_path / "mounted"
+    (checkout / ".git").rename(real)
+    (checkout / ".git").mkdir()
+    nested = checkout / "other"
+    nested.mkdir()
+    git(nested, "init", "-q")
+    git(nested, "config", "http.https://github.com/.extraheader", header("ghs_nested_0001"))
+    before = listing(nested)
+
+    prepared = prepare(checkout, tmp_path / "state", git_dir=real)
+
+    assert "extraheader" not in (nested / ".git/config").read_text()
+    assert any("ghs_nested_0001" in secret for secret in prepared.secrets)
+    assert undo(tmp_path / "state") == ()
+    assert listing(nested) == before
+
+
 @pytest.fixture
 def mounted(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A workspace whose parent refuses, as a mount of its own or a read-only root file system does."""

@@ -160,14 +160,15 @@ class _Preparation:
             refs = read_refs(top.common)
             head = read_head(top.path, refs)[1]
             shallow = read_shallow(top.common)
+        if git_dir is None or nested:
+            self._make_place()
         if git_dir is not None:
             objects = self._mounted(top)
             real: Path | None = git_dir
         else:
-            self._make_place()
             objects, real = self._replace(self._workspace, top)
-            for checkout in nested:
-                self._replace(checkout, locate(checkout))
+        for checkout in nested:
+            self._replace(checkout, locate(checkout))
         if real is not None and (real / "index").is_file():
             index = real / "index"
         if self._given:
@@ -271,26 +272,27 @@ class _Preparation:
         assert real.common is not None
         fresh = self._place / "private" / f"{self._count}-throwaway"
         objects = self._throwaway(real, fresh, move=git.shape is Shape.FOLDER, worktree=None)
-        for module in modules(real.common):
-            relative = module.relative_to(real.common)
-            config = self._reader.read(module / "config")
-            worktree = dict(config).get("core.worktree", "")
-            at = dot_git / relative
-            if not worktree or not _inside(at / worktree, self._workspace):
-                continue
-            source = GitDir(Shape.FOLDER, module, module)
-            self._throwaway(source, fresh / relative, move=git.shape is Shape.FOLDER, worktree=worktree)
+        self._modules(real.common, dot_git, fresh, move=git.shape is Shape.FOLDER)
         self._own(fresh)
         fresh.rename(dot_git)
         return objects, real.path
 
+    def _modules(self, common: Path, dot_git: Path, fresh: Path, *, move: bool) -> None:
+        """A throwaway for each submodule: without them git is fatal in the checkout around them."""
+        for module in modules(common):
+            relative = module.relative_to(common)
+            worktree = dict(self._reader.read(module / "config")).get("core.worktree", "")
+            if worktree and _inside(dot_git / relative / worktree, self._workspace):
+                source = GitDir(Shape.FOLDER, module, module)
+                self._throwaway(source, fresh / relative, move=move, worktree=worktree)
+
     def _throwaway(self, real: GitDir, fresh: Path, *, move: bool, worktree: str | None) -> list[Path]:
-        assert self._place is not None
         assert real.common is not None
         config = self._reader.read(real.common / "config")
         borrowed = object_folders(real.common / "objects")
         objects = real.common / "objects"
         if move:
+            assert self._place is not None
             self._count += 1
             objects = self._place / "objects" / str(self._count)
             self._journal.move(real.common / "objects", objects)
@@ -312,12 +314,10 @@ class _Preparation:
     def _mounted(self, top: GitDir) -> list[Path]:
         """Container shape: the real git folder stays where it is mounted, `.git` is a mask to fill."""
         assert top.common is not None
-        folders = [top.common / "objects", *object_folders(top.common / "objects")]
-        config = self._reader.read(top.common / "config")
         target = self._workspace / ".git"
-        build(Source(top, config, folders), target)
+        folders = self._throwaway(top, target, move=False, worktree=None)
+        self._modules(top.common, target, target, move=False)
         self._own(target)
-        self._readable += [str(path) for path in folders]
         return folders
 
 
