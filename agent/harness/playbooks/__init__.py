@@ -36,6 +36,15 @@ def system_prompt(facts: RunFacts) -> str:
     return f"{text.rstrip()}\n\n{_facts(facts)}\n"
 
 
+def _labels(facts: RunFacts) -> str:
+    """Labels that trusted configuration lists; the broker's route takes no others."""
+    labels = facts.options.get("labels") or ()
+    if not labels or "comment" not in facts.options.get("tiers", ()) or "github_request" not in facts.tools:
+        return ""
+    route = f"POST /repos/{facts.repository}/issues/{{number}}/labels"
+    return f"- labels you may set, by github_request {route} with {{\"labels\": [..]}}: {', '.join(labels)}"
+
+
 def _facts(facts: RunFacts) -> str:
     about = "pull request" if facts.is_pull_request else "issue"
     lines = [
@@ -46,6 +55,7 @@ def _facts(facts: RunFacts) -> str:
         f"- commit at start: {facts.head_sha}" if facts.head_sha else "",
         f"- base commit: {facts.base_sha}" if facts.base_sha else "",
         f"- branches you may push begin with: {facts.branch_prefix}" if "git_push" in facts.tools else "",
+        _labels(facts),
         f"- tool calls at most: {facts.max_tool_calls}" if facts.max_tool_calls else "",
         f"- minutes at most: {facts.timeout_s / 60:g}" if facts.timeout_s else "",
     ]

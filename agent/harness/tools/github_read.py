@@ -80,13 +80,17 @@ def _get_pull_request(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     return ToolOutput("\n".join([*lines, "", clip_body(pull.get("body"))]))
 
 
+_UNCHANGED = {"renamed": "only its name changed", "changed": "only its mode changed"}
+
+
 def _file_text(item: Mapping[str, Any]) -> str:
     status = str(item.get("status"))
     was = f" (was {item['previous_filename']})" if item.get("previous_filename") else ""
     head = f"### {item.get('filename')}{was}: {status}, +{item.get('additions')} -{item.get('deletions')}"
     patch = item.get("patch")
     if not isinstance(patch, str):
-        why = "only its name changed" if not item.get("changes") else "binary, or too large to be shown"
+        unchanged = not item.get("changes") and status in _UNCHANGED
+        why = _UNCHANGED[status] if unchanged else "binary, empty, or too large to be shown"
         return f"{head}\nno hunks: {why}. A review comment on it goes into the review's body."
     hunks = parse_patch(patch)
     text = numbered(hunks)
