@@ -283,3 +283,14 @@ def test_a_stream_inside_one_endless_key_stays_near_linear() -> None:
     out += stream.flush()
     assert "k7QzXw19" not in out.split("[redacted:private-key]")[0]
     assert time.process_time() - started < 8
+
+
+@pytest.mark.parametrize("before", ["words\n", "\t", "a\\", "x\r", "\u00e9", "\u2028", "\b\f", "n"])
+def test_an_encoded_value_right_after_an_escape_leaves_json_whole(before: str) -> None:
+    """The letter of `\\n` is a base64 letter too, and taking it would leave a lone backslash (F08)."""
+    value = "sk-ant-api03-" + "K3yK3yQ" * 5
+    redactor = Redactor({"key": value})
+    body = json.dumps({"text": before + base64.b64encode(value.encode()).decode() + " end"}).encode()
+    shown = json.loads(redactor.known_bytes(body))["text"]
+    assert shown.endswith("[redacted:key] end")
+    assert oracles.canary_hits(shown, value, "all") == []

@@ -179,6 +179,21 @@ def _joins(table: _Positions, low: int, high: int) -> bool:
     return high - low <= 64 and _JOINERS.issuperset(table._data[low:high])
 
 
+def _after_escape(data: bytes, start: int, most: int) -> int:
+    """Where a word that begins right after a backslash really begins: `\\n` before it is JSON's, not the word's.
+
+    Args:
+        most: first byte that is surely the secret's own.
+    """
+    slashes = start
+    while slashes > 0 and data[slashes - 1] == 0x5C:
+        slashes -= 1
+    if (start - slashes) % 2 == 0:
+        return start
+    letter = data[start : start + 1]
+    return min(most, start + (5 if letter == b"u" else 1 if letter in b"nrtbf" else 0))
+
+
 def _edges(data: bytes, table: _Positions, form: Form, left: int, right: int, offset: int) -> Span:
     """The raw stretch of a run, with what the value has before its first and after its last letter."""
     start, end = table[left], table[right - 1] + 1
@@ -186,6 +201,7 @@ def _edges(data: bytes, table: _Positions, form: Form, left: int, right: int, of
         low, high = max(0, start - WIDE), min(len(data), end + WIDE)
         while start > low and data[start - 1] in _WORD:
             start -= 1
+        start = _after_escape(data, start, table[left])
         while end < high and data[end] in _WORD:
             end += 1
         return Span(start, end, form.name)
