@@ -58,8 +58,10 @@ from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.contract.sandbox import ProbeReport, Purpose
 from agent.kernel.channel import Caller, CallFailed, Channel, ChannelError
 from agent.kernel.confine import confine_broker
+from agent.viewer.page import write_page
 
 CONTAINER_TEMP = "/github/runner_temp"  # where a container action sees RUNNER_TEMP
+PAGE_BYTES = 8 << 20  # of a transcript that is made a page of at once; of a larger one `view` makes it
 CANCEL_WAIT_S = 1.0  # for a handler to let go of the state before the partial report is written
 
 
@@ -455,6 +457,16 @@ class Broker:
             totals=self._transcript.totals.to_json(),
         )
         self._transcript.close()
+        self._page()
+
+    def _page(self) -> None:
+        """The transcript as a page, last of all: everything else is told by now."""
+        assert self._results is not None
+        try:
+            if self._results.transcript.stat().st_size <= PAGE_BYTES:
+                write_page(self._results.transcript, self._results.page)
+        except (AirlockError, OSError) as exc:
+            self._log.annotate("warning", f"The page of the transcript is missing: {exc}")
 
     def _skipped(self, sentence: str) -> int:
         assert self._results is not None

@@ -69,6 +69,7 @@ class RunState:
         worktree, publisher, lifecycle, sandbox: None where the mode or the workspace does not allow them.
         declared: tools of the configuration, as the broker lets them act.
         gate_files: repository files that the hooks' commands name.
+        findings, annotated: comments of reviews by tool call until they are posted, and how many stand in the log.
         lock: around `meter` and `done`.
     """
 
@@ -88,6 +89,8 @@ class RunState:
     stop_tries: int = 0
     calls_at_last_stop: int = -1
     idle_returns: int = 0
+    findings: dict[str, Any] = field(default_factory=dict)
+    annotated: int = 0
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def require(self, tool: str, tier: Tier) -> None:

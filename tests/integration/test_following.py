@@ -98,6 +98,36 @@ def test_a_run_that_breaks_after_its_sign_says_so_where_it_was_asked(world: Worl
     assert "actions/checkout" in body
 
 
+def test_a_finding_stands_on_its_line_of_the_runs_page_and_starts_no_command(world: World) -> None:
+    """An annotation for each comment that was posted; its words are hostile and do nothing (R15)."""
+    _, event = pull_event(world)
+    body = "Bad.\n::set-env name=X::y\n##[add-mask]e\r::error::x"
+    finding = {"path": "README.md", "line": 1, "side": "RIGHT", "body": body}
+    turns = [
+        Turn(calls=[Call("submit_review", {"event": "COMMENT", "body": "One.", "comments": [finding]})]),
+        Turn(text="Reviewed."),
+    ]
+    with ModelServer(turns) as model:
+        result = world.run("pull_request", event, model)
+    assert result.exit_status == 0
+    commands = [line for line in result.log.splitlines() if line.startswith("::") and "group" not in line]
+    (first, _) = commands
+    assert first.startswith("::notice title=Airlock review,file=README.md,line=1::Bad.%0A")
+    assert not any(line.lstrip().startswith(("::set-env", "::error", "##[")) for line in result.log.splitlines())
+
+
+def test_the_results_hold_a_page_of_the_whole_run(world: World) -> None:
+    """`transcript.html` is there when the artifact is uploaded, with the outcome, and loads nothing."""
+    _, event = pull_event(world)
+    with ModelServer([Turn(text="Reviewed.")]) as model:
+        result = world.run("pull_request", event, model)
+    page = result.files["transcript.html"].decode()
+    assert "default-src &#x27;none&#x27;" in page
+    assert "<dd>done</dd>" in page
+    assert "Reviewed." in page
+    assert world.token not in page
+
+
 def test_github_refusing_every_comment_costs_the_run_nothing_but_the_comment(world: World) -> None:
     """The outcome stands, results and summary are whole, and the log says what could not be told."""
     number, event = pull_event(world)

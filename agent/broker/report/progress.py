@@ -10,6 +10,8 @@ from agent.broker.report.log import Log
 from agent.broker.state import RunState
 from agent.contract.totals import Totals
 
+MOST_FINDINGS = 9  # of the ten notices that a step shows, one is the outcome
+_FINDINGS = frozenset({"submit_review", "review_comment"})
 SHOWN = 160  # characters of arguments and results in the log; the transcript has them whole
 
 
@@ -33,9 +35,13 @@ class Progress:
             if data.get("text"):
                 log.line(_short(data["text"], 2000))
         elif kind == "tool.call":
+            Progress._remember(data, run)
             log.line(f"> {data.get('name')} {_short(data.get('arguments'))}")
-        elif kind == "tool.result" and data.get("is_error"):
-            log.line(f"  failed: {_short(data.get('text'))}")
+        elif kind == "tool.result":
+            if data.get("is_error"):
+                log.line(f"  failed: {_short(data.get('text'))}")
+            else:
+                Progress._annotate(log, data, run)
         elif kind == "hook.end":
             log.line(f"{data.get('purpose')} script: {data.get('ended')}")
         elif kind in ("egress.denied", "tool.denied"):
@@ -46,6 +52,27 @@ class Progress:
             log.line(f"pushed {data.get('branch')} at {data.get('sha')}")
         elif kind == "pull_request":
             log.line(f"pull request {data.get('url')}")
+
+    @staticmethod
+    def _remember(data: Mapping[str, Any], run: RunState) -> None:
+        """Keep what a review says until it is known to be posted."""
+        arguments = data.get("arguments")
+        if data.get("name") in _FINDINGS and isinstance(arguments, Mapping):
+            comments = arguments.get("comments") if data["name"] == "submit_review" else [arguments]
+            run.findings[str(data.get("id"))] = comments
+
+    @staticmethod
+    def _annotate(log: Log, data: Mapping[str, Any], run: RunState) -> None:
+        """Findings that were posted, on their lines of the run's page; a step shows ten of a level."""
+        comments = run.findings.pop(str(data.get("id")), None)
+        for comment in comments if isinstance(comments, list) else []:
+            if not isinstance(comment, Mapping) or run.annotated >= MOST_FINDINGS:
+                continue
+            line, path, body = comment.get("line"), comment.get("path"), comment.get("body")
+            if isinstance(path, str) and isinstance(body, str):
+                number = line if isinstance(line, int) and not isinstance(line, bool) else None
+                log.annotate("notice", body, title="Airlock review", file=path, line=number)
+                run.annotated += 1
 
 
 def where(run: RunState, totals: Totals) -> tracking.Progress:
