@@ -94,7 +94,8 @@ def _words(report: RunReport, cap: int) -> str:
     """The model's last words, closed in themselves: no open fence or tag of theirs swallows what follows."""
     if not report.output.strip():
         return ""
-    text = neutralise(report.output.strip(), limit=cap, rest="The rest is in the transcript.")
+    words = report.output.strip()[: 2 * cap]  # what is over would be cut anyway, after a costly look at it
+    text = neutralise(words, limit=cap, rest="The rest is in the transcript.")
     fence = open_fence(text)
     if fence:
         text += f"\n{fence}"
