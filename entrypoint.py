@@ -9,6 +9,8 @@ Three stages of one file, each its own `exec`:
 2. `--launch`: `agent.launch`, process 1 of the container: starts and ends everything.
 3. `--broker`, `--harness`: the zones, each with nothing but the descriptors it needs.
 
+`--undo`, started by the action's clean-up step, puts a workspace back after a run that was killed.
+
 Python runs isolated (`-I`): PYTHONPATH, PYTHONSTARTUP, the user's site folder and the current folder,
 all of which the job may have poisoned, count for nothing.
 """
@@ -74,6 +76,10 @@ def main() -> int:
     stage = arguments[0] if arguments else ""
     if stage in ("", "--stdin"):
         take_and_exec(from_stdin=stage == "--stdin")
+    if stage == "--undo":
+        from agent.launch_undo import main as undo
+
+        return undo()
     fds = [int(a) for a in arguments[1:]]
     if stage == "--launch":
         from agent.launch import main as launch

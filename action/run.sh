@@ -40,9 +40,9 @@ main() {
     # first of all, so that the next steps know even if this one is killed
     printf '%s=%s\n' airlock-run "$run" airlock-results "$AIRLOCK_RESULTS" >>"$GITHUB_OUTPUT"
 
-    local cancelled='' image='' mounts=()
-    trap 'cancelled=INT; signal_container "$run" INT' INT
-    trap 'cancelled=TERM; signal_container "$run" TERM' TERM
+    local cancelled='' child='' started='' image='' mounts=()
+    trap 'cancel INT' INT
+    trap 'cancel TERM' TERM
     find_image || finish_without 'no image'
     find_mounts
     [ -z "$cancelled" ] || finish_without "cancelled ($cancelled)"
@@ -170,13 +170,15 @@ start_and_wait() {
         --cap-add DAC_OVERRIDE --cap-add KILL --security-opt no-new-privileges --pids-limit 8192 \
         --tmpfs /tmp:rw,nosuid,nodev,exec,mode=1777 --volume /var/lib/airlock --volume "$AIRLOCK_RESULTS" \
         "${mounts[@]}" "$image" --stdin < <(feed) &
-    wait_for $!
+    child=$! started=yes
+    wait_for "$child"
 }
 
 # A child in the background, so that a trap runs while it does.
 in_background() {
     "$@" &
-    wait_for $!
+    child=$!
+    wait_for "$child"
 }
 
 # An interrupted `wait` returns early; the child's end is what counts.
@@ -189,9 +191,16 @@ wait_for() {
     done
 }
 
-# The runner signals this shell alone; the container learns of it here.
+# The runner signals this shell alone, so the container learns of it here; a pull or build just ends.
 # shellcheck disable=SC2329  # the traps call it
-signal_container() { engine kill --signal "$2" "$1" >/dev/null 2>&1; }
+cancel() {
+    cancelled=$1
+    if [ -n "$started" ]; then
+        engine kill --signal "$1" "$run" >/dev/null 2>&1 || kill -s "$1" "$child" 2>/dev/null
+    elif [ -n "$child" ]; then
+        kill -s TERM "$child" 2>/dev/null
+    fi
+}
 
 # Results out of the container's volume, into the runner's files.
 collect() {

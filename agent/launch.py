@@ -171,7 +171,7 @@ class Launch:
         if op == "sandbox.probe":
             spec = SandboxSpec.from_json(header["spec"])
             forbidden = tuple(header.get("forbidden_paths", ()))
-            report = self._sandboxes.probe(spec, forbidden, (str(self.state), str(self.results)))
+            report = self._sandboxes.probe(spec, forbidden, self._unwritable())
             return dict(report.to_json()), b""
         if op == "harness.stop":
             self._end(self.harness_pid)
@@ -183,6 +183,13 @@ class Launch:
             timer.start()
             return {}, b""
         raise ValueError(f"no such operation: {op}")
+
+    def _unwritable(self) -> tuple[str, ...]:
+        """Folders of ours and of the runner that no command may write to."""
+        commands = os.path.dirname(self.settings.get("GITHUB_OUTPUT", ""))
+        known = (str(self.state), str(self.results), self.settings.get("RUNNER_TEMP", ""), commands)
+        inside = self.workspace + "/"
+        return tuple(p for p in known if p and os.path.isdir(p) and not (p + "/").startswith(inside))
 
     # -- signals and deadline
 
@@ -225,8 +232,20 @@ class Launch:
             self._put_back()
         except Exception as exc:
             print(f"::error::The workspace could not be put back whole: {exc}", flush=True)
+        self._hand_on()
         shutil.rmtree(self.state, ignore_errors=True)
         sys.stdout.flush()
+
+    def _hand_on(self) -> None:
+        """Outputs and summary into the runner's own files, where we were told of them (a container action).
+
+        Only now, with nothing hostile alive: whoever can write there sets the environment of later steps.
+        """
+        for fact, name in (("GITHUB_OUTPUT", "outputs"), ("GITHUB_STEP_SUMMARY", "summary.md")):
+            target = self.settings.get(fact)
+            if target and os.path.isfile(target):
+                with suppress(OSError), (self.results / name).open("rb") as source, open(target, "ab") as file:
+                    shutil.copyfileobj(source, file)
 
     def _put_back(self) -> None:
         """Ownership and the real git folder, from the journal that the broker wrote before each act."""

@@ -28,7 +28,7 @@ def events(job: Job, kind: str) -> list[dict[str, Any]]:
 
 def check_whole(world: World, job: Job) -> None:
     """The artifact is complete and valid, nothing in it or in the log holds a secret."""
-    assert {"transcript.jsonl", "transcript.html", "summary.md", "outputs"} <= set(job.artifact)
+    assert {"transcript.jsonl", "summary.md", "outputs"} <= set(job.artifact)
     path = world.folder / "downloaded.jsonl"
     path.write_bytes(job.artifact["transcript.jsonl"])
     assert verify(path) == []

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +15,11 @@ from typing import Any
 import pytest
 
 from agent.broker.transcript import verify
-from tests.e2e.conftest import environment
+from tests.e2e.conftest import docker, environment
 from tests.support.action import Result
 from tests.support.model_server import ModelServer
-from tests.support.runner_harness import Composite
+from tests.support.model_turns import Call, Turn
+from tests.support.runner_harness import Composite, cancel
 from tests.support.scenario import RUN_ID, World, fixing_turns
 
 
@@ -73,4 +78,171 @@ def test_a_failed_run_ends_in_a_pull_request(
     assert {info[0] for info in after.values()} == {owner}
     secrets = [world.token.encode(), world.api_key.encode()]
     assert [s for s in secrets if s in result.log.encode() or any(s in d for d in result.files.values())] == []
-    assert os.environ.get("GITHUB_TOKEN") is None
+
+
+def hang(_: object) -> Turn:
+    """A provider that does not answer."""
+    time.sleep(60)
+    return Turn(text="late")
+
+
+def sleep_turns() -> list[Turn]:
+    return [Turn(calls=[Call("run_command", {"command": "echo started > started; sleep 60"})])]
+
+
+@pytest.mark.parametrize("owner", [1001, 0])
+@pytest.mark.parametrize("sandbox", ["container", "process"])
+@pytest.mark.parametrize("during", ["model call", "command"])
+def test_a_cancel_leaves_a_partial_report_in_time(
+    make: Callable[..., World], image: str, gateway: str, during: str, sandbox: str, owner: int
+) -> None:
+    """SIGINT, 7.5 s, SIGTERM, 2.5 s, SIGKILL at the step's shell: reported before the kill, nothing left."""
+    world = make(owner=owner)
+    before = tree(world.workspace / ".git")
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
+    took: list[float] = []
+
+    def when(process: subprocess.Popen[str]) -> None:
+        marker = world.workspace / "started"
+        while not (marker.exists() if during == "command" else model.requests):
+            time.sleep(0.05)
+        started = time.monotonic()
+        cancel(process)
+        took.append(time.monotonic() - started)
+
+    with ModelServer(hang if during == "model call" else sleep_turns(), host=gateway) as model:
+        result = composite(world, "workflow_run", event, model, sandbox=sandbox).run(when=when, cleanup=False)
+
+    assert (result.outputs["stop-reason"], result.outputs["outcome"], result.exit_status) == (
+        "cancelled",
+        "cancelled",
+        6,
+    ), result.log
+    assert took[0] < 10
+    assert verify(result.results / "transcript.jsonl") == []
+    assert result.events("run.end")[0]["stop_reason"] == "cancelled"
+    assert "cancelled" in result.summary.lower()
+    assert tree(world.workspace / ".git") == before
+    assert {path.lstat().st_uid for path in world.workspace.rglob("*")} == {owner}
+
+
+@pytest.mark.parametrize("owner", [1001, 0])
+def test_after_a_kill_the_second_step_puts_the_workspace_back(
+    make: Callable[..., World], image: str, gateway: str, owner: int
+) -> None:
+    """SIGKILL at once, during a command: containers gone, owner and git folder put back, transcript kept."""
+    world = make(owner=owner)
+    before = tree(world.workspace / ".git")
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
+    running: list[str] = []
+
+    def when(process: subprocess.Popen[str]) -> None:
+        while not (world.workspace / "started").exists():
+            time.sleep(0.05)
+        running.extend(docker("ps", "--quiet", "--filter", "label=airlock.run").split())
+        os.kill(process.pid, signal.SIGKILL)
+
+    with ModelServer(sleep_turns(), host=gateway) as model:
+        result = composite(world, "workflow_run", event, model, sandbox="container").run(when=when)
+
+    assert result.exit_status == -signal.SIGKILL
+    assert len(running) == 2, "the action's container and the sandbox's"
+    assert [e["tool"] for e in result.events("tool.call")] == ["run_command"] or result.events("tool.call")
+    assert tree(world.workspace / ".git") == before
+    assert {path.lstat().st_uid for path in world.workspace.rglob("*")} == {owner}
+
+
+def test_a_new_attempt_updates_the_report(make: Callable[..., World], image: str, gateway: str) -> None:
+    """A6: the same run id, next attempt: one comment, one pull request."""
+    world = make()
+    repo = world.repository
+    number = repo.create_issue("Discount", "It is wrong.").number
+    repo.add_comment(number, "/airlock plan", "maintainer")
+    event = world.github.event("issue_comment", repo, number=number)
+    for attempt in ("1", "2"):
+        with ModelServer([Turn(text=f"Plan of attempt {attempt}.")], host=gateway) as model:
+            action = composite(world, "issue_comment", event, model)
+            action.environment["GITHUB_RUN_ATTEMPT"] = attempt
+            assert action.run().exit_status == 0
+
+    bodies = [comment.body for comment in repo.issue(number).comments]
+    assert len(bodies) == 2
+    assert "Plan of attempt 2." in bodies[1]
+
+
+ODD = {
+    "PYTHONPATH": "/nowhere",
+    "PYTHONHOME": "/nowhere",
+    "PYTHONSTARTUP": "/nowhere/x.py",
+    "LD_LIBRARY_PATH": "/nowhere",
+    "DOCKER_HOST": "tcp://192.0.2.1:2375",
+    "DOCKER_CONTEXT": "elsewhere",
+    "DOCKER_CONFIG": "/nowhere",
+    "DOCKER_DEFAULT_PLATFORM": "linux/s390x",
+    "BASH_ENV": "/nowhere/env.sh",
+    "NODE_OPTIONS": "--require /nowhere.js",
+    "GIT_DIR": "/nowhere",
+    "CDPATH": "/",
+    "POSIXLY_CORRECT": "1",
+}
+
+
+def test_the_container_holds_no_secret_in_sight_and_the_jobs_environment_does_not_matter(
+    make: Callable[..., World], image: str, gateway: str
+) -> None:
+    """`docker inspect` of both containers: no secret in environment or arguments, and exactly the agreed limits."""
+    world = make()
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
+    seen: list[dict[str, Any]] = []
+
+    def look(_: object) -> Turn:
+        if not seen:
+            numbers = docker("ps", "--quiet", "--filter", "label=airlock.run").split()
+            seen.extend(json.loads(docker("inspect", *numbers)))
+        return Turn(text="Looked.")
+
+    with ModelServer(look, host=gateway) as model:
+        action = composite(world, "workflow_run", event, model, sandbox="container", secrets="EXTRA=a-further-secret")
+        action.environment |= ODD
+        result = action.run()
+
+    assert result.exit_status == 5, result.log  # it did not fix anything; the stop script says so
+    own, sandbox = sorted(seen, key=lambda c: c["Config"]["Hostname"])
+    assert (own["Config"]["Hostname"], sandbox["Config"]["Hostname"]) == ("airlock", "sandbox")
+    text = json.dumps(seen)
+    secrets = [world.token, world.api_key, "a-further-secret", event["repository"]["html_url"]]
+    assert [secret for secret in secrets if secret in text] == []
+    assert [v for v in own["Config"]["Env"] if not v.startswith("PATH=")] == []
+    assert own["Args"][-1] == "--stdin"
+    host = own["HostConfig"]
+    assert sorted(host["CapAdd"]) == ["CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID"]
+    assert (host["CapDrop"], host["SecurityOpt"]) == (["ALL"], ["no-new-privileges"])
+    assert (host["ReadonlyRootfs"], host["Privileged"], host["NetworkMode"]) == (True, False, "default")
+    work = str(world.workspace)
+    binds = {(m["Destination"], m["RW"]) for m in own["Mounts"] if m["Type"] == "bind"}
+    assert binds == {(work, True), ("/airlock-git", False), ("/var/run/docker.sock", True)}
+    volumes = {m["Destination"] for m in own["Mounts"] if m["Type"] == "volume"}
+    assert volumes == {f"{work}/.git", "/var/lib/airlock", str(result.results)}
+    places = {(m["Destination"], m["RW"]) for m in sandbox["Mounts"]}
+    assert places == {(work, True), (f"{work}/.git", True), ("/airlock-git/objects", False), ("/airlock", True)}
+    assert sandbox["HostConfig"]["NetworkMode"] == "none"
+
+
+def test_a_runner_without_docker_is_told_what_to_do(make: Callable[..., World], tmp_path: Path) -> None:
+    """One sentence with the alternatives, an outcome for the next step, exit status 1."""
+    world = make()
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("bash", "mkdir", "cat", "env"):
+        (programs / name).symlink_to(shutil.which(name) or "")
+    with ModelServer() as model:
+        action = composite(world, "workflow_run", {}, model)
+        action.environment["PATH"] = str(programs)
+        result = action.run()
+
+    assert (result.exit_status, result.outputs["outcome"]) == (1, "error")
+    assert [line for line in result.log.splitlines() if line.startswith("::error")] == [
+        "::error title=Airlock::Airlock runs in a container, and there is no docker client on this runner's PATH. "
+        "Use a runner with Docker, or run the image as a container action (`uses: docker://…`, also on Kubernetes), "
+        "where commands are confined without Docker."
+    ]

@@ -146,6 +146,96 @@ class Composite:
         )
 
 
+@dataclass
+class ContainerAction:
+    """`uses: docker://IMAGE`, as the runner starts it: one `docker run` with its fixed mounts and no limits.
+
+    Attributes:
+        environment: the job's environment with the runner's own paths.
+        inputs: what the workflow gives by `with:`.
+        docker_socket: mount the engine's socket, as the runner does.
+        user: `--user`, as Kubernetes' hooks may have it; None is the image's.
+        whole_work: mount the parent of the workspace at its own path, as Kubernetes' hooks do, in place of the
+            runner's five folders.
+    """
+
+    environment: dict[str, str]
+    inputs: Mapping[str, str]
+    image: str
+    docker_socket: bool = True
+    user: str | None = None
+    whole_work: bool = False
+
+    def run(self, *, when: Callable[[subprocess.Popen[str]], None] | None = None, timeout: float = 120.0) -> Result:
+        """Run the step to its end."""
+        temp = Path(self.environment["RUNNER_TEMP"])
+        for name in ("_github_home", "_github_workflow", "_runner_file_commands"):
+            (temp / name).mkdir(exist_ok=True)
+        event = temp / "_github_workflow/event.json"
+        event.write_bytes(Path(self.environment["GITHUB_EVENT_PATH"]).read_bytes())
+        commands = temp / "_runner_file_commands"
+        files = {name: commands / f"{name.lower()}_{os.urandom(8).hex()}" for name in ("OUTPUT", "STEP_SUMMARY", "ENV")}
+        for path in files.values():
+            path.touch()
+            path.chmod(0o666)
+        workspace = Path(self.environment["GITHUB_WORKSPACE"])
+        places = {
+            str(workspace): "/github/workspace",
+            str(temp / "_github_home"): "/github/home",
+            str(temp / "_github_workflow"): "/github/workflow",
+            str(commands): "/github/file_commands",
+            str(temp): "/github/runner_temp",
+        }
+        if self.whole_work:
+            places = {str(workspace.parent): str(workspace.parent), str(temp): str(temp)}
+        given = {
+            **self.environment,
+            **{f"GITHUB_{name}": str(path) for name, path in files.items()},
+            "GITHUB_EVENT_PATH": str(event),
+            "GITHUB_ACTIONS": "true",
+            "ACTIONS_RUNTIME_TOKEN": "runtime-token-of-the-job",
+            "HOME": "/github/home",
+            **{f"INPUT_{name.upper()}": value for name, value in self.inputs.items()},
+        }
+        inside = {name: _translated(value, places) for name, value in given.items() if name != "PATH"}
+        name = f"airlock_{os.urandom(3).hex()}"
+        command = ["docker", "run", "--name", name, "--label", "b3c4d5", "--workdir", places[min(places, key=len)]]
+        if not self.whole_work:
+            command[-1] = "/github/workspace"
+        command += ["--rm", *(word for key in inside for word in ("-e", key))]
+        command += ["--user", self.user] if self.user else []
+        command += ["-v", "/var/run/docker.sock:/var/run/docker.sock"] if self.docker_socket else []
+        for outside, target in places.items():
+            command += ["-v", f"{outside}:{target}"]
+        process = subprocess.Popen(
+            [*command, self.image],
+            env={**inside, "PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        if when is not None:
+            threading.Thread(target=when, args=(process,), daemon=True).start()
+        log, _ = process.communicate(timeout=timeout)
+        made = sorted(temp.glob("airlock-*"), key=lambda path: path.stat().st_mtime)
+        result = read_results(process.returncode, log, "", made[-1] if made else temp / "none")
+        result.outputs = parse_outputs(files["OUTPUT"].read_text())
+        result.summary = files["STEP_SUMMARY"].read_text()
+        assert files["ENV"].read_text() == ""
+        return result
+
+
+def _translated(value: str, places: Mapping[str, str]) -> str:
+    """The runner's translation of a value that is, or starts with, a mapped folder; more specific ones first."""
+    for outside in sorted(places, key=len, reverse=True):
+        if value == outside or value.startswith(outside + "/"):
+            return places[outside] + value[len(outside) :]
+    return value
+
+
 def cancel(process: subprocess.Popen[str]) -> None:
     """The runner's cancel: signals to the step's shell alone, and to nothing below it."""
     for number, wait in SIGNALS:
