@@ -43,6 +43,10 @@ check: $(READY)
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
+	$(VENV)/bin/zizmor --quiet --offline --persona auditor action.yml
+	$(VENV)/bin/hadolint Dockerfile
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-actions action.yml
+	$(VENV)/bin/check-jsonschema --quiet --check-metaschema agent/broker/config.schema.json agent/broker/transcript.schema.json
 
 fix: $(READY)
 	$(PY) -m ruff check --fix .
