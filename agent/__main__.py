@@ -1,6 +1,8 @@
 """The command line: `python -m agent COMMAND`.
 
 demo         the main job on an embedded GitHub and a scripted model
+explain      what a run on a given event could do and why: mode, tools, routes, limits, digest
+manifest     the same without an event: of a manual start
 scope        a report that asks for more than a run may do: what is refused, and what still works
 redteam      play cases of a fully hostile model against Airlock and judge what happened
 conformance  hold a model adapter to the loop's contract
@@ -23,6 +25,10 @@ def main(argv: list[str]) -> int:
         from tests.support.demo import main as demo
 
         return demo(rest)
+    if command in ("explain", "manifest"):
+        from agent.explain import main as explain
+
+        return explain(rest, command=command)
     if command == "scope":
         from tests.support.scope import main as scope
 

@@ -49,27 +49,27 @@ class GitHubApi:
             UpstreamError: any status but 200; `status` says which.
             Refusal: our own policy said no.
         """
-        answer = self.request("GET", path, query=query, accept=accept, timeout_s=timeout_s)
+        answer = self.request("GET", path, step=step, query=query, accept=accept, timeout_s=timeout_s)
         return decode(answer, step)
 
     def get_raw(self, path: str, *, step: str, query: Mapping[str, Any] | None = None) -> bytes:
         """GET a file's bytes (contents with the raw media type). Raises as `get`."""
-        answer = self.request("GET", path, query=query, accept="application/vnd.github.raw+json")
+        answer = self.request("GET", path, step=step, query=query, accept="application/vnd.github.raw+json")
         if answer.status != 200:
             raise failure(answer, step)
         return answer.body
 
     def post(self, path: str, body: Mapping[str, Any], *, step: str) -> Any:
         """POST a JSON body. Raises as `get`, where any status but 200 and 201 is an error."""
-        return decode(self.request("POST", path, body=body), step)
+        return decode(self.request("POST", path, step=step, body=body), step)
 
     def patch(self, path: str, body: Mapping[str, Any], *, step: str) -> Any:
         """PATCH a JSON body. Raises as `post`."""
-        return decode(self.request("PATCH", path, body=body), step)
+        return decode(self.request("PATCH", path, step=step, body=body), step)
 
     def delete(self, path: str, *, step: str) -> Any:
         """DELETE. Raises as `post`."""
-        return decode(self.request("DELETE", path), step)
+        return decode(self.request("DELETE", path, step=step), step)
 
     def paged(
         self,
@@ -94,7 +94,7 @@ class GitHubApi:
         """
         for page in range(1, pages + 1):
             wanted = {**(query or {}), "per_page": PER_PAGE, "page": page}
-            answer = self.request("GET", path, query=wanted)
+            answer = self.request("GET", path, step=step, query=wanted)
             value = decode(answer, step)
             entries = value if key is None else value.get(key) if isinstance(value, dict) else None
             if not isinstance(entries, list):
@@ -108,6 +108,7 @@ class GitHubApi:
         method: str,
         path: str,
         *,
+        step: str = "",
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
         accept: str = "application/vnd.github+json",
@@ -115,13 +116,21 @@ class GitHubApi:
     ) -> EgressResponse:
         """One request, whatever the status.
 
+        Args:
+            step: as `get`; empty names method and host.
+
         Raises:
             UpstreamError: no answer at all.
         """
         full = path if path.startswith("/") else f"{self._root}/{path}".rstrip("/")
         data = b"" if body is None else json.dumps(body).encode("ascii")
         wanted = EgressRequest("github", method, full, query or {}, {"accept": accept}, data)
-        return self._egress.send(wanted, self._authority, timeout_s=timeout_s)
+        try:
+            return self._egress.send(wanted, self._authority, timeout_s=timeout_s)
+        except UpstreamError as exc:
+            if not step:
+                raise
+            raise UpstreamError(step, str(exc), exc.status) from exc
 
 
 def decode(answer: EgressResponse, step: str) -> Any:

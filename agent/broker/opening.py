@@ -97,16 +97,19 @@ def first_policy(settings: Settings, trigger: Trigger) -> Policy:
 
 
 def open_run(settings: Settings, trigger: Trigger, egress: Egress, has_secret: Callable[[str], bool]) -> Opening | Skip:
-    """Decide everything.
+    """Decide everything; `egress` is over `first_policy`. Raises as `decide_run`."""
+    return decide_run(GitHubApi(egress, trigger.repository, Authority.broker()), settings, trigger, has_secret)
 
-    Args:
-        egress: over `first_policy`.
+
+def decide_run(
+    api: GitHubApi, settings: Settings, trigger: Trigger, has_secret: Callable[[str], bool]
+) -> Opening | Skip:
+    """Decide everything from what GitHub says, or from what `agent.explain` assumes it would say.
 
     Raises:
         UserError: configuration, input or event is wrong.
         UpstreamError: GitHub did not answer what cannot be done without.
     """
-    api = GitHubApi(egress, trigger.repository, Authority.broker())
     # 4. trusted configuration: the tip of the default branch, never the checkout
     branch = trigger.default_branch or str(api.get("", step="read repository")["default_branch"])
     trigger = replace(trigger, default_branch=branch)
