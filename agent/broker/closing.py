@@ -113,6 +113,7 @@ def make_report(
     run_url: str,
     name: str,
     version: str,
+    transcript_digest: str = "",
 ) -> RunReport:
     """The run as reported."""
     done, limits = run.done, run.meter.limits
@@ -149,6 +150,8 @@ def make_report(
         settings_read=config_sha or "",
         duration_s=duration_s,
         run_url=run_url,
+        artifact=f"{run_url}#artifacts" if run_url else "",
+        transcript_digest=transcript_digest,
         version=version,
         mark=name,
     )
@@ -251,7 +254,10 @@ def _comment(report: RunReport, run: RunState, api: GitHubApi, live: Live | None
         return
     number = run.done.pull.number if run.done.pull else None
     if number is not None:
-        earlier = find_report(api, number, report.mark, run.facts.options.get("own_login"))
+        earlier = None
+        if run.done.pull is not None and run.done.pull.updated:  # an earlier attempt's, so that its opener is us
+            opener = api.get(f"pulls/{number}", step="see who opened the pull request")["user"]["login"]
+            earlier = find_report(api, number, report.mark, str(opener))
         if earlier is None:
             api.post(f"issues/{number}/comments", {"body": body}, step="post the report")
         else:

@@ -428,6 +428,7 @@ class Broker:
             run_url=_run_url(settings),
             name=_name(settings),
             version=__version__,
+            transcript_digest=self._transcript.digest,
         )
         writer = GitHubApi(egress, opening.trigger.repository, Authority.publisher(run.tiers | {Tier.COMMENT}))
         publish_report(

@@ -134,10 +134,13 @@ class Live:
 
     def _acknowledge(self) -> None:
         """A reaction says "seen" without a notification to anybody; where there is no text, the comment does."""
-        if self._reaction:
+        # GitHub's answer to a reaction names who we are, without which a later attempt cannot know its own comment
+        path = self._reaction or (f"issues/{self._number}/reactions" if self._attempt > 1 else "")
+        if path:
             try:
-                self._learned(self._api.post(self._reaction, {"content": "eyes"}, step="acknowledge the trigger"))
-                return
+                self._learned(self._api.post(path, {"content": "eyes"}, step="acknowledge the trigger"))
+                if self._reaction:
+                    return
             except AirlockError as exc:
                 self._tell(exc)
         self._write(self._tracking.start(self._clock()))
