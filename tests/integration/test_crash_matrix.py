@@ -23,7 +23,7 @@ from agent.broker.transcript import verify
 from tests.integration.test_ending import leftovers
 from tests.support.action import Result
 from tests.support.model_server import ModelServer
-from tests.support.model_turns import Cut, Recorded, Status, Turn
+from tests.support.model_turns import Call, Cut, Recorded, Status, Turn
 from tests.support.scenario import RUN_ID, World, fixing_turns
 from tests.support.seed import run_seed
 
@@ -94,7 +94,9 @@ class Rig:
         started = time.monotonic()
         return self.world.run("workflow_run", event, model, interrupt_after=disturb), time.monotonic() - started
 
-    def judge(self, fault: str, where: str, result: Result, seconds: float) -> None:
+    def judge(
+        self, fault: str, where: str, result: Result, seconds: float, extra: frozenset[str] | set[str] = frozenset()
+    ) -> None:
         """What must hold after any fault."""
         world, repository = self.world, self.world.repository
         assert [p for p in verify(result.results / "transcript.jsonl") if not p.endswith("cut off")] == []
@@ -105,7 +107,9 @@ class Rig:
         assert {k: v for k, v in heads.items() if k != f"refs/heads/{BRANCH}"} == self.refs
         tip = repository.branch(BRANCH)
         if tip is not None:  # then it is the whole fix, and it passed its gate
-            assert repository.git.run("diff", "--name-only", world.head, tip).decode().split() == ["prices/cart.py"]
+            assert repository.git.run("diff", "--name-only", world.head, tip).decode().split() == sorted(
+                {"prices/cart.py", *extra}
+            )
             assert b"// 100" in (repository.read(BRANCH, "prices/cart.py") or b"")
         pulls = repository.pulls()
         assert len(pulls) <= (tip is not None)
@@ -167,6 +171,43 @@ def test_a_killed_zone_leaves_everything_in_order(rig: Rig, victim: str, turn: i
         result, seconds = rig.play(model, found.append)
     rig.judge(f"kill -9 {victim[2:]}", f"turn {turn}", result, seconds)
     assert result.exit_status == 1
+
+
+@pytest.mark.root
+def test_a_killed_sandbox_fails_its_command_and_leaves_everything_in_order(rig: Rig) -> None:
+    """kill -9 of the process that runs the commands, in the middle of one: an error, never a hang or a false green."""
+    world = rig.world
+
+    def disturb(process: subprocess.Popen[str]) -> None:
+        mark = world.workspace / "begun"
+        while not mark.exists() and process.poll() is None:
+            time.sleep(0.01)
+        for pid in descendants(process.pid):
+            if not any(stage in arguments(pid) for stage in ("--broker", "--harness")):
+                os.kill(pid, signal.SIGKILL)
+
+    script = [Turn(calls=[Call("run_command", {"command": "touch begun; sleep 100"})]), *fixing_turns(BRANCH)[1:]]
+    with ModelServer(script) as model:
+        result, seconds = rig.play(model, disturb)
+    assert seconds < 90
+    assert result.events("tool.result")[0]["is_error"]
+    rig.judge("kill -9 sandbox", "in a command", result, seconds, extra={"begun"})
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes below one, children first."""
+    try:
+        children = [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+    return children + [below for child in children for below in descendants(child)]
+
+
+def arguments(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return []
 
 
 @pytest.mark.root
