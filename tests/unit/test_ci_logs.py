@@ -364,11 +364,32 @@ def _log(*lines: tuple[int, str]) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "line", ["--- FAIL: a (", "  1) a", "│ Error: x", "a." * 480, " (a:" * 240, "not ok 1 - x", "  ● b"]
+    "line",
+    [
+        "--- FAIL: a (",
+        "  1) a",
+        "│ Error: x",
+        "a." * 480,
+        " (a:" * 240,
+        "not ok 1 - x",
+        "  ● b",
+        "",
+        " ",
+        "\t\t",
+        "1",
+        "1) ",
+        "9" * 900,
+        "panic: x",
+        "Traceback (most recent call last):",
+        "FAILED a::b",
+        "error[E0308]: x",
+    ],
 )
 def test_hostile_repetition_costs_linear_work(line: str) -> None:
     """A hundred kilobytes of one line that readers look at; a quadratic reader would take minutes here."""
-    log = STAMP + b"##[group]Run x\n" + b"Failures:\n" + (line.encode() + b"\n") * (100_000 // len(line.encode()))
+    log = (
+        STAMP + b"##[group]Run x\n" + b"Failures:\n" + (line.encode() + b"\n") * (100_000 // len(line.encode() + b"\n"))
+    )
     got = extract([log + STAMP + b"##[error]Process completed with exit code 1.\n"])
     assert got.steps[0].exit_code == 1
     assert len(got.text.encode()) <= EXTRACT_CAP
@@ -390,3 +411,51 @@ def test_nested_panics_are_each_looked_at_once() -> None:
         log += ["panic: boom", "goroutine 1 [running]:", f"\t/home/runner/work/w/w/a.go:{n + 1} +0x1"]
     got = extract(["\n".join(["##[group]Run go test", "##[endgroup]", *log, "FAIL\tw\t0.1s", "##[error]x"]).encode()])
     assert [place.line for place in got.places] == [1, 2, 3]
+
+
+def _flood(size: int) -> Iterator[bytes]:
+    """A log of `size` bytes with one failure at its end, made as it is read."""
+    yield STAMP + b"##[group]Run make\n"
+    block = b"".join(STAMP + b"compiled unit %06d without a word to say of it, warning: none\n" % n for n in range(800))
+    for _ in range(size // len(block)):
+        yield block
+    yield STAMP + b"a.c:1:2: error: undeclared name\n" + STAMP + b"##[error]Process completed with exit code 2.\n"
+
+
+def test_memory_does_not_grow_with_the_log() -> None:
+    """Head, tail and hits of at most thirteen steps are kept, 448 KB each: 500 MB need what 8 MB need."""
+    extract(_flood(1 << 20))  # whatever is loaded and compiled at first use
+    peaks = []
+    for size in (8 << 20, 64 << 20):
+        tracemalloc.start()
+        got = extract(_flood(size))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert [str(place.file) for place in got.places] == ["a.c"]
+    assert max(peaks) < 16 << 20
+    assert peaks[1] < peaks[0] * 1.2
+
+
+@pytest.mark.parametrize("forged", ["##[group]Run x", "##[group]Run x\n##[error]no", "Post job cleanup."])
+def test_thousands_of_forged_groups_cost_no_memory_and_hide_nothing(forged: str) -> None:
+    """Any program can print `##[group]Run`; what is kept of so many steps stays small, and the real one is found."""
+    block = b"".join(STAMP + line.encode() + b"\n" for line in forged.split("\n")) * 1000
+
+    def log(blocks: int) -> Iterator[bytes]:
+        yield _log((1, "##[group]Run setup"), (1, "fine"), (1, "##[group]Run make"))
+        for _ in range(blocks):
+            yield block
+        yield _log(
+            (9, "##[group]Run make test"),
+            (9, "a.c:1:2: error: undeclared name"),
+            (9, "##[error]Process completed with exit code 2."),
+        )
+
+    job = {"steps": [_step(1, "Run setup", "success", 1, 1), _step(2, "Run make test", "failure", 9, 9)]}
+    tracemalloc.start()
+    got = extract(log(20), job)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [(step.name, step.exit_code) for step in got.steps] == [("Run make test", 2)]
+    assert "undeclared name" in got.text
+    assert peak < 16 << 20

@@ -234,7 +234,7 @@ def _secrets(commands: str, setup: Segment | None) -> list[str]:
             notes.append(
                 "`Secret source: None`: this run was given no secrets (as for a fork's or a bot's pull request)."
             )
-    empty = re.findall(r"(?m)^\s+([A-Za-z_][A-Za-z0-9_-]*):\s*$", commands)
+    empty = re.findall(r"(?m)^[ \t]+([A-Za-z_][A-Za-z0-9_-]*):[ \t]*$", commands)
     empty = [name for name in empty if name not in ("env", "with")]
     if empty:
         notes.append(f"Empty in the step's settings: {', '.join(empty[:10])}.")

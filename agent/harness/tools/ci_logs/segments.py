@@ -20,6 +20,8 @@ TAIL = 64 << 10  # bytes kept from its end
 HITS = 256 << 10  # bytes kept around hits between them
 BEFORE, AFTER = 4, 30  # lines kept around a hit
 _KEPT = 12  # failing segments that are kept whole; further ones keep their end alone
+_MANY = 800  # segments from which the middle ones are dropped: a job has dozens, a forger of `##[group]Run` millions
+_BEGINNING, _FAILED, _END = 20, 100, 200  # of so many: the first ones, the first that failed, the last ones
 
 _BEGINS = (b"##[group]Run ", b"Post job cleanup.", b"Cleaning up orphan processes")
 
@@ -151,6 +153,7 @@ class _Reader:
         self._number = 1
         self._open = Segment("", 1, None)
         self._capture = _Capture()
+        self._failing = 0
 
     def feed(self, block: bytes) -> None:
         """One block of whole lines."""
@@ -180,23 +183,27 @@ class _Reader:
     def _close(self) -> None:
         segment = self._open
         segment.last = self._number - 1
-        failing = sum(s.has_error for s in self._done)
         if segment.last >= segment.first:
             lines = self._capture.lines()
-            if failing >= _KEPT:
+            if self._failing >= _KEPT:
                 lines = lines[-40:]
             segment.lines = lines
             segment.left_out = segment.last - segment.first + 1 - len(lines)
-            self._forget_old()
             self._done.append(segment)
+            self._failing += segment.has_error
+            self._forget_old()
         self._capture = _Capture()
 
     def _forget_old(self) -> None:
         """Of quiet segments far behind, only what a later look could need is kept."""
-        for old in self._done[1:-3]:
-            if not old.has_error and len(old.lines) > 400:
-                old.left_out += len(old.lines) - 400
-                old.lines = [*old.lines[:100], *old.lines[-300:]]
+        done = self._done
+        if len(done) > 4 and not done[-4].has_error and len(done[-4].lines) > 400:
+            old = done[-4]
+            old.left_out += len(old.lines) - 400
+            old.lines = [*old.lines[:100], *old.lines[-300:]]
+        if len(done) >= _MANY:
+            middle = [s for s in done[_BEGINNING:-_END] if s.has_error][:_FAILED]
+            self._done = [*done[:_BEGINNING], *middle, *done[-_END:]]
 
     def finish(self) -> list[Segment]:
         self._close()

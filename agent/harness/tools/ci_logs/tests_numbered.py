@@ -8,8 +8,8 @@ from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings,
 
 _HEAD = re.compile(r"^(\s{0,4})(\d{1,4})\) (\S.*)$")
 _SAYS = re.compile(
-    r"(?m)^\s*\d+ failing\b|^Failures:|^Failed examples:|^There (?:was|were) \d+ (?:failure|error)|^\s+\d+ failed$|"
-    r"^\s+\d+\) (?:Failure|Error):$|\d+ tests?, \d+ failures?|^FAILURES!|^\s+1\) \["
+    r"(?m)^[ \t]*\d+ failing\b|^Failures:|^Failed examples:|^There (?:was|were) \d+ (?:failure|error)|"
+    r"^[ \t]+\d+ failed$|^[ \t]+\d+\) (?:Failure|Error):$|\d+ tests?, \d+ failures?|^FAILURES!|^[ \t]+1\) \["
 )
 _PLACES = (
     re.compile(r"^\s+# (\S+?):(\d+):in "),  # RSpec
