@@ -31,8 +31,13 @@ def attempt(
         return world.run(name, event, model, extra={"GITHUB_RUN_ATTEMPT": str(number)}, **options)
 
 
-def test_a_second_attempt_updates_branch_pull_request_and_report(world: World) -> None:
+WRITERS = ["github-actions[bot]", "release-account"]  # the job's own token, and a person's
+
+
+@pytest.mark.parametrize("login", WRITERS)
+def test_a_second_attempt_updates_branch_pull_request_and_report(world: World, login: str) -> None:
     """One branch, one pull request, one report on it; the default branch is where it was."""
+    world.github.token(world.token, login=login)
     event = world.github.event("workflow_run", world.repository, run=RUN_ID)
     first = attempt(world, 1, "workflow_run", event, fixing_turns(BRANCH), "main")
     (pull,) = world.repository.pulls()
@@ -49,8 +54,10 @@ def test_a_second_attempt_updates_branch_pull_request_and_report(world: World) -
     assert verify(second.results / "transcript.jsonl") == []
 
 
-def test_a_second_attempt_at_a_review_repeats_neither_findings_nor_report(world: World) -> None:
+@pytest.mark.parametrize("login", WRITERS)
+def test_a_second_attempt_at_a_review_repeats_neither_findings_nor_report(world: World, login: str) -> None:
     """The finding is on its line once, and the report of the first attempt is edited."""
+    world.github.token(world.token, login=login)
     repo = world.repository
     repo.commit("feature/x", {"prices/cart.py": "def total(items):\n    return eval(items)\n"}, base="main")
     number = repo.create_pull("feature/x", title="Simplify", body="b").number
