@@ -58,7 +58,6 @@ from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.contract.sandbox import ProbeReport, Purpose
 from agent.kernel.channel import Caller, CallFailed, Channel, ChannelError
 from agent.kernel.confine import confine_broker
-from agent.viewer.page import write_page
 
 CONTAINER_TEMP = "/github/runner_temp"  # where a container action sees RUNNER_TEMP
 PAGE_BYTES = 8 << 20  # of a transcript that is made a page of at once; of a larger one `view` makes it
@@ -463,6 +462,8 @@ class Broker:
     def _page(self) -> None:
         """The transcript as a page, last of all: everything else is told by now."""
         assert self._results is not None
+        from agent.viewer.page import write_page  # now, not while the first request waits
+
         try:
             if self._results.transcript.stat().st_size <= PAGE_BYTES:
                 write_page(self._results.transcript, self._results.page)

@@ -73,7 +73,9 @@ class Results:
 
     def write_outputs(self, values: Mapping[str, Any]) -> None:
         """Write the action's outputs (see `actions.write_outputs`), redacted: later steps print them."""
-        write_outputs(self._redactor.value(dict(values)), self.outputs)
+        part = self.outputs.with_name(self.outputs.name + ".part")
+        write_outputs(self._redactor.value(dict(values)), part)
+        os.replace(part, self.outputs)  # a value cut off by a crash would swallow what is written after it
 
     def _write(self, path: Path, data: bytes) -> None:
         part = path.with_name(path.name + ".part")
