@@ -14,7 +14,6 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Self
 
 from agent.contract.errors import Refusal, ToolInputError
@@ -22,6 +21,8 @@ from agent.contract.paths import has_git_name, repository_relative
 from agent.kernel import openat2 as kernel
 from agent.kernel.descent import Descent, Guard, Place
 from agent.kernel.file_words import KINDS, explained, git_folder, wrong_kind
+from agent.kernel.folder import Entry, Folder, scan
+from agent.kernel.replacing import identity, lstat, replace
 
 DEPTH_CAP = 256
 """Folders below each other that a walk enters: without openat2 each costs its depth in system calls."""
@@ -29,35 +30,6 @@ DEPTH_CAP = 256
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _BENEATH = kernel.RESOLVE_BENEATH | kernel.RESOLVE_NO_MAGICLINKS
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One name in a folder; `kind` is file, folder, link or other, and a link is not followed."""
-
-    name: str
-    kind: str
-
-
-@dataclass(frozen=True)
-class Folder:
-    """One folder met by `walk`, its descriptor open until the next is asked for.
-
-    Attributes:
-        path: repository-relative, `""` for the root.
-        fd: for opening `files` relative to it, with O_NOFOLLOW.
-        folders: names of subfolders, sorted; take names out of the list to keep the walk from them.
-        files: names of regular files, sorted.
-        links: names of links, never followed, sorted.
-        others: names of pipes, sockets and devices.
-    """
-
-    path: str
-    fd: int
-    folders: list[str] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
-    links: list[str] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
 
 
 class Beneath:
@@ -143,7 +115,7 @@ class Beneath:
         """Names in a folder, sorted."""
         fd = self._open(self.relative(path), _FOLDER, path)
         try:
-            folder = _scan("", fd)
+            folder = scan("", fd)
         finally:
             os.close(fd)
         kinds = {"folder": folder.folders, "file": folder.files, "link": folder.links, "other": folder.others}
@@ -166,7 +138,7 @@ class Beneath:
                 continue
             first = False
             try:
-                folder = _scan(rel, fd)
+                folder = scan(rel, fd)
                 yield folder
                 prefix = rel + "/" if rel else ""
                 if rel.count("/") < start.count("/") + DEPTH_CAP:
@@ -191,12 +163,12 @@ class Beneath:
             True when there was no such file before.
         """
         with self._place(path, guard, make_parents=True) as place:
-            old = _lstat(place)
+            old = lstat(place)
             if old is not None and not stat.S_ISREG(old.st_mode):
                 raise wrong_kind(path, old.st_mode)
-            if expect is not None and (old is None or _identity(old) != _identity(expect)):
+            if expect is not None and (old is None or identity(old) != identity(expect)):
                 raise ToolInputError(f"{path!r} was changed by something else meanwhile. Read it again.")
-            self._replace(place, data, old, path)
+            replace(place, data, old, path)
             return old is None
 
     def delete(self, path: str, *, guard: Guard | None = None) -> str:
@@ -206,7 +178,7 @@ class Beneath:
             the kind that was removed.
         """
         with self._place(path, guard, make_parents=False, follow=False) as place:
-            old = _lstat(place)
+            old = lstat(place)
             if old is None:
                 raise ToolInputError(f"{path!r} does not exist.")
             if stat.S_ISDIR(old.st_mode):
@@ -216,29 +188,6 @@ class Beneath:
             except OSError as exc:
                 raise explained(exc, path) from exc
             return KINDS.get(stat.S_IFMT(old.st_mode), "file")
-
-    def _replace(self, place: Place, data: bytes, old: os.stat_result | None, path: str) -> None:
-        temporary = f".airlock-{os.urandom(8).hex()}"
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            fd = os.open(temporary, flags, 0o666, dir_fd=place.fd)
-            try:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(fd, view) :]
-                if old is not None:
-                    if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()) and os.geteuid() == 0:
-                        os.fchown(fd, old.st_uid, old.st_gid)
-                    os.fchmod(fd, old.st_mode & 0o777)  # the execute bit stays, set-uid does not
-            finally:
-                os.close(fd)
-            os.rename(temporary, place.last, src_dir_fd=place.fd, dst_dir_fd=place.fd)
-        except OSError as exc:
-            try:
-                os.unlink(temporary, dir_fd=place.fd)
-            except OSError:
-                pass  # it was never made
-            raise explained(exc, path) from exc
 
     @contextmanager
     def _place(self, path: str, guard: Guard | None, *, make_parents: bool, follow: bool = True) -> Iterator[Place]:
@@ -317,37 +266,8 @@ def read_up_to(fd: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _scan(rel: str, fd: int) -> Folder:
-    folder = Folder(rel, fd)
-    with os.scandir(fd) as found:
-        for entry in found:
-            if entry.is_file(follow_symlinks=False):
-                folder.files.append(entry.name)
-            elif entry.is_dir(follow_symlinks=False):
-                folder.folders.append(entry.name)
-            elif entry.is_symlink():
-                folder.links.append(entry.name)
-            else:
-                folder.others.append(entry.name)
-    folder.folders.sort()
-    folder.files.sort()
-    folder.links.sort()
-    return folder
-
-
 def _check(rel: str, guard: Guard | None) -> None:
     if has_git_name(rel):
         raise git_folder()
     if guard is not None:
         guard(rel)
-
-
-def _lstat(place: Place) -> os.stat_result | None:
-    try:
-        return os.stat(place.last, dir_fd=place.fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
-def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)

@@ -11,7 +11,8 @@ from agent.contract.gitignore import Ignores, PatternError, glob_regex
 from agent.contract.paths import is_git_name
 from agent.harness.tools.context import ToolContext
 from agent.harness.tools.reading import checked
-from agent.kernel.beneath import Folder, read_up_to
+from agent.kernel.beneath import read_up_to
+from agent.kernel.folder import Folder
 
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """Flags for a name met in a walk: no link is followed, and a pipe or terminal put in its place does not block."""
