@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready-dev
 READY_RUN := $(VENV)/.ready
 
-.PHONY: help demo test check fix bench redteam lock clean
+.PHONY: help demo test cover check fix bench redteam scope lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -15,6 +15,8 @@ help:
 	@echo "make check  lint, types, import contracts, workflow and schema checks"
 	@echo "make fix    format and fix what can be fixed by itself"
 	@echo "make bench  print the cost table"
+	@echo "make cover  see that tests reach every branch of the decisions on egress and people"
+	@echo "make scope  see what a run refuses that asks for more than its scope"
 	@echo "make redteam  play the cases of a fully hostile model"
 
 $(VENV)/bin/python:
@@ -51,6 +53,15 @@ check: $(READY)
 fix: $(READY)
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+# Decisions that let something out: every statement and branch of them is reached by their own tests.
+DECISIONS := agent.broker.policy agent.broker.gate agent.broker.own_branch
+cover: $(READY)
+	@$(PY) -m pytest -q -p no:cacheprovider $(DECISIONS:%=--cov=%) --cov-branch --cov-report=term-missing:skip-covered \
+	  --cov-fail-under=100 tests/unit/test_policy_*.py tests/unit/test_gate.py tests/unit/test_own_branch.py
+
+scope: $(READY_RUN)
+	@$(PY) -m agent scope
 
 redteam: $(READY)
 	@$(PY) -m agent redteam fixtures/redteam
