@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +15,18 @@ from hypothesis import strategies as st
 
 from agent.broker.config import ToolConfig
 from agent.broker.declared_tools import ARGUMENTS_CAP, DeclaredTools
+from agent.broker.limits import Limits, Meter
+from agent.broker.operations import Operations
 from agent.broker.policy.decide import Policy
 from agent.broker.policy.declared import declared_connections
 from agent.broker.policy.words import Authority, EgressRequest
-from agent.contract.errors import ToolInputError, UserError
+from agent.broker.redact import Redactor
+from agent.broker.server import Call as BrokerCall
+from agent.broker.state import RunState
+from agent.contract.errors import ToolInputError, ToolPermissionError, UserError
+from agent.contract.facts import RunFacts
 from agent.contract.modes import Tier
+from agent.contract.sandbox import ExecResult
 
 CONNECTIONS = declared_connections(
     {
@@ -117,8 +127,6 @@ def test_arguments_reach_the_command_as_data_whatever_they_hold(text: str) -> No
     command = DeclaredTools([COUNT], offered=["count_words"]).command("count_words", {"text": text})
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=True)
 
-    import json
-
     assert json.loads(done.stdout) == {"text": text}
 
 
@@ -129,3 +137,73 @@ def test_arguments_that_do_not_fit_are_refused_by_the_broker_too(arguments: obje
     """A harness that is taken over checks nothing."""
     with pytest.raises(ToolInputError):
         DeclaredTools([COUNT]).command("count_words", arguments)
+
+
+class Sandbox:
+    """Keeps what it was asked to run."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def run(self, request: Any) -> ExecResult:
+        self.ran.append(request.command)
+        return ExecResult(exit_code=0, signal=None, timed_out=False, stdout=b"", stderr=b"", duration_ms=1.0)
+
+
+def operations(tmp_path: Path, *offered: str) -> tuple[Operations, Sandbox]:
+    """The broker's operations of a run that offers these tools, over a sandbox that only listens."""
+    sandbox = Sandbox()
+    facts = RunFacts(
+        mode="implement", event="x", repository="a/b", workspace="/", base_sha=None, head_sha=None, number=None,
+        is_pull_request=False, run_id=None, tools=offered, task="", playbook="", playbook_is_text=False,
+        max_tool_calls=1, max_turns=1, timeout_s=60, max_tokens=None, models=(), branch_prefix="airlock/",
+    )  # fmt: skip
+    limits = Limits(max_tool_calls=1, max_turns=1, timeout_s=60, max_tokens=None, max_cost_usd=None)
+    run = RunState(
+        facts=facts,
+        tiers=frozenset(Tier),
+        meter=Meter(limits, started=time.monotonic()),
+        record=lambda *_, **__: None,
+        declared=DeclaredTools([COUNT, NOTE], CONNECTIONS, offered),
+        sandbox=sandbox,  # type: ignore[arg-type]
+    )
+    return Operations(run, Redactor({}), tmp_path), sandbox
+
+
+def call(**fields: Any) -> BrokerCall:
+    return BrokerCall("exec", fields, b"", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"command": "id"}, ToolPermissionError),
+        ({"tool": "count_words", "arguments": {"text": "x"}, "command": "id"}, ToolInputError),
+        ({"tool": "count_words", "arguments": {"text": 1}}, ToolInputError),
+        ({"tool": "count_words"}, ToolInputError),
+        ({"tool": "leave_note", "arguments": {}}, ToolInputError),
+        ({"tool": "run_command", "arguments": {}, "command": "id"}, ToolInputError),
+        ({"tool": "nope"}, ToolInputError),
+        ({"tool": ["count_words"]}, ToolInputError),
+    ],
+)
+def test_a_hostile_harness_runs_nothing_but_the_declared_text(
+    tmp_path: Path, fields: dict[str, Any], error: type[Exception]
+) -> None:
+    """`run_command` is denied here; no field of the message brings another command in. Then the honest call."""
+    broker, sandbox = operations(tmp_path, "count_words")
+    with pytest.raises(error):
+        broker.run_command(call(**fields))
+
+    assert sandbox.ran == []
+    broker.run_command(call(tool="count_words", arguments={"text": "x"}))
+    assert sandbox.ran == ['printf %s \'{"text": "x"}\' | (\ncat # the arguments\n)']
+
+
+def test_a_declared_command_that_is_denied_does_not_run_for_a_hostile_harness(tmp_path: Path) -> None:
+    """The broker asks its own list of offered tools."""
+    broker, sandbox = operations(tmp_path, "run_command")
+    with pytest.raises(ToolPermissionError):
+        broker.run_command(call(tool="count_words", arguments={"text": "x"}))
+
+    assert sandbox.ran == []
