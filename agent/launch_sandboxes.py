@@ -85,7 +85,9 @@ class Sandboxes:
                 self.stop(number)
         for backend in self._made:
             with suppress(Exception):
-                backend.remove_leftovers() if backend.name == "container" else backend.close()
+                if backend.name == "container":
+                    backend.remove_leftovers()
+                backend.close()
 
     def probe(self, spec: SandboxSpec, forbidden: tuple[str, ...], unwritable: tuple[str, ...]) -> ProbeReport:
         """Choose the backend: the strongest that refuses every forbidden act (DESIGN section 7).
@@ -142,6 +144,7 @@ class Sandboxes:
             uid=self._owner[0],
             gid=self._owner[1],
             own=own,
+            base=str(self._folder),
         )
         self._made.append(backend)
         return backend

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import io
 import os
-import socket
 import tarfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from agent.contract.errors import AirlockError, UpstreamError
-from agent.contract.sandbox import ProbeItem, ProbeReport, SandboxSpec
+from agent.contract.sandbox import ProbeItem, ProbeReport, Purpose, SandboxSpec
 from agent.kernel.landlock import landlock_abi
 from agent.kernel.prctl import machine
+from agent.sandbox.attached import Attached, Container
 from agent.sandbox.build import helper_command
 from agent.sandbox.facts import owner_of
-from agent.sandbox.outside import Own, binds
+from agent.sandbox.homes import Homes
+from agent.sandbox.outside import Own, binds, outside
 from agent.sandbox.policy import Folders, Machine, container_plan_for
 from agent.sandbox.probe import ProbeTargets, probe
 from agent.sandbox.protocol import encode_plan
-from agent.sandbox.session import Session
+from agent.sandbox.session import Session, remove_tree
 
 SOCKET = "/var/run/docker.sock"
 LABEL = "airlock.run"
@@ -36,7 +36,7 @@ _SPARE_PROCESSES = 8  # helper, its parent, and what the engine itself runs
 
 
 def container_options(
-    spec: SandboxSpec, *, image: str, uid: int, gid: int, run: str, own: Own | None = None
+    spec: SandboxSpec, *, image: str, uid: int, gid: int, run: str, own: Own | None = None, home: str = ""
 ) -> dict[str, Any]:
     """The engine's request for one sandbox: configuration, and under `HostConfig` what it may do. Pure.
 
@@ -46,6 +46,7 @@ def container_options(
         uid, gid: whom commands run as; they own the tmpfs folders.
         run: value of the label by which a later step finds and removes what was left behind.
         own: our own container, where we run in one.
+        home: folder that is HOME, by default a fresh tmpfs.
 
     Raises:
         UpstreamError: a path of the spec lies in no mount of ours.
@@ -70,9 +71,12 @@ def container_options(
         "Volumes": {HELPER_FOLDER: {}},
         "HostConfig": {
             "NetworkMode": "bridge" if spec.network else "none",
-            "Binds": binds(spec.root, spec.readable, own.mounts if own else None),
+            "Binds": [
+                *binds(spec.root, spec.readable, own.mounts if own else None),
+                *([f"{outside(home, own.mounts if own else None)}:{FOLDERS.home}:rw"] if home else []),
+            ],
             "ReadonlyRootfs": True,
-            "Tmpfs": {FOLDERS.tmp: private, FOLDERS.home: private},
+            "Tmpfs": {FOLDERS.tmp: private, **({} if home else {FOLDERS.home: private})},
             "CapDrop": ["ALL"],
             "CapAdd": ["SETUID", "SETGID", "KILL"],
             "SecurityOpt": ["no-new-privileges"],
@@ -88,67 +92,6 @@ def container_options(
             "AutoRemove": False,
         },
     }
-
-
-class _Attached:
-    """The attached streams of a container: input raw, output in the engine's frames of kind and length."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._left = 0
-
-    def settimeout(self, value: float | None) -> None:
-        self._sock.settimeout(value)
-
-    def sendall(self, data: bytes) -> None:
-        self._sock.sendall(data)
-
-    def recv(self, size: int) -> bytes:
-        while self._left == 0:
-            header = b""
-            while len(header) < 8:
-                part = self._sock.recv(8 - len(header))
-                if not part:
-                    return b""
-                header += part
-            self._left = int.from_bytes(header[4:], "big")
-            if header[0] != 1:  # only standard output is the helper's channel
-                raise ConnectionResetError("its engine sent another stream")
-        data = self._sock.recv(min(size, self._left))
-        self._left -= len(data)
-        return data
-
-    def shutdown(self, how: int) -> None:
-        self._sock.shutdown(how)
-
-    def close(self) -> None:
-        self._sock.close()
-
-
-class _Container:
-    """A container as the process that a session waits for."""
-
-    pid = 0
-
-    def __init__(self, client: Any, number: str) -> None:
-        self._client = client
-        self.number = number
-
-    def wait(self, timeout: float | None = None) -> int:
-        from docker.errors import APIError
-
-        with suppress(APIError, OSError):  # the forced removal that follows answers any trouble
-            return int(self._client.wait(self.number, timeout=timeout)["StatusCode"])
-        return 1
-
-    def kill(self) -> None:
-        self.remove()
-
-    def remove(self) -> None:
-        from docker.errors import APIError
-
-        with suppress(APIError):  # gone already
-            self._client.remove_container(self.number, v=True, force=True)
 
 
 class ContainerBackend:
@@ -170,6 +113,7 @@ class ContainerBackend:
         uid: int | None = None,
         gid: int | None = None,
         own: Own | None = None,
+        base: str | None = None,
     ) -> None:
         """Prepare; the engine is asked at the first start.
 
@@ -180,7 +124,10 @@ class ContainerBackend:
             helper: a static helper; by default the installed or a compiled one.
             uid, gid: whom commands run as; by default the owner of the sandbox's root.
             own: our own container, where we run in one: paths are translated by its mounts.
+            base: folder that the engine can reach too, in which setup's HOME is kept; without one it is lost.
         """
+        self._base = base
+        self._homes = Homes(base or "/nonexistent")
         self._own = own
         self._image = image
         self._run = run
@@ -199,12 +146,15 @@ class ContainerBackend:
         import docker.errors
 
         uid, gid = self._owner or owner_of(spec.root)
-        container: _Container | None = None
+        container: Container | None = None
+        home = self._home(spec, uid, gid)
         try:
             client = self._engine()
             self._have_image(client)
-            options = container_options(spec, image=self._image, uid=uid, gid=gid, run=self._run, own=self._own)
-            container = _Container(client, client.create_container_from_config(options)["Id"])
+            options = container_options(
+                spec, image=self._image, uid=uid, gid=gid, run=self._run, own=self._own, home=home
+            )
+            container = Container(client, client.create_container_from_config(options)["Id"])
             client.put_archive(container.number, HELPER_FOLDER, self._archive())
             attached = client.attach_socket(
                 container.number, params={"stdin": 1, "stdout": 1, "stream": 1, "stderr": 0, "logs": 0}
@@ -213,17 +163,48 @@ class ContainerBackend:
         except (docker.errors.DockerException, OSError) as exc:
             if container is not None:
                 container.remove()
+            self._drop(home)
             raise UpstreamError("start sandbox container", str(exc)) from exc
         facts = Machine(
             machine(), max(landlock_abi(), 1), uid, gid, "airlock", 0, (), bash=self._bash(client, container)
         )
-        session = Session(container, _Attached(getattr(attached, "_sock", attached)), container.remove)
+        removed = container
+
+        def clean() -> None:
+            removed.remove()
+            if spec.purpose is Purpose.SETUP and home:
+                self._homes.keep(home)
+            self._drop(home)
+
+        session = Session(container, Attached(getattr(attached, "_sock", attached)), clean)
         try:
             session.begin(encode_plan(container_plan_for(spec, facts, FOLDERS)))
         except UpstreamError:
             session.close()
             raise
         return session
+
+    def close(self) -> None:
+        """Remove what setup left for later sandboxes."""
+        self._homes.close()
+
+    def _home(self, spec: SandboxSpec, uid: int, gid: int) -> str:
+        """A folder for HOME where setup fills it or has filled it; else the empty text, and HOME is a tmpfs."""
+        if self._base is None or not (spec.purpose is Purpose.SETUP or self._homes.kept):
+            return ""
+        folder = f"{self._base}/airlock-{os.urandom(6).hex()}"
+        home = f"{folder}/home"
+        os.mkdir(folder, 0o711)
+        os.mkdir(home, 0o700)
+        self._homes.fill(home)
+        if os.geteuid() == 0:
+            os.chown(home, uid, gid)
+        return home
+
+    @staticmethod
+    def _drop(home: str) -> None:
+        if home:
+            remove_tree(os.path.dirname(home))
 
     def probe(self, spec: SandboxSpec, targets: ProbeTargets) -> ProbeReport:
         """As `ProcessBackend.probe`."""
@@ -243,7 +224,7 @@ class ContainerBackend:
         found = client.containers(all=True, filters={"label": f"{LABEL}={self._run}"})
         left = [entry for entry in found if self._own is None or entry["Id"] != self._own.number]
         for entry in left:
-            _Container(client, entry["Id"]).remove()
+            Container(client, entry["Id"]).remove()
         return len(left)
 
     def _engine(self) -> Any:
@@ -276,7 +257,7 @@ class ContainerBackend:
         return packed.getvalue()
 
     @staticmethod
-    def _bash(client: Any, container: _Container) -> bool:
+    def _bash(client: Any, container: Container) -> bool:
         import docker.errors
 
         try:

@@ -70,15 +70,20 @@ def binds(root: str, readable: Sequence[str], own: Sequence[Mount] | None) -> li
     Raises:
         UpstreamError: a path lies in no mount of ours, so the engine cannot know it.
     """
-    if own is None:
-        return [f"{root}:{root}:rw", *(f"{path}:{path}:ro" for path in readable)]
-    made = [f"{_outside(root, own)}:{root}:rw"]
-    made += [f"{m.source}:{m.target}:rw" for m in own if m.target.startswith(root + "/")]
-    made += [f"{_outside(path, own)}:{path}:ro" for path in readable]
+    made = [f"{outside(root, own)}:{root}:rw"]
+    made += [f"{m.source}:{m.target}:rw" for m in own or () if m.target.startswith(root + "/")]
+    made += [f"{outside(path, own)}:{path}:ro" for path in readable]
     return made
 
 
-def _outside(path: str, own: Sequence[Mount]) -> str:
+def outside(path: str, own: Sequence[Mount] | None) -> str:
+    """The engine's name for a path of ours.
+
+    Raises:
+        UpstreamError: it lies in no mount of ours.
+    """
+    if own is None:
+        return path
     holding = [m for m in own if path == m.target or path.startswith(m.target.rstrip("/") + "/")]
     if not holding:
         raise UpstreamError("start sandbox container", f"{path} lies in no mount that the engine knows")

@@ -15,6 +15,7 @@ import subprocess
 from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.sandbox import ProbeItem, ProbeReport, Purpose, SandboxSpec
 from agent.sandbox.facts import owner_of, read_machine, users_with
+from agent.sandbox.homes import Homes
 from agent.sandbox.policy import Folders, plan_for
 from agent.sandbox.probe import ProbeTargets, probe
 from agent.sandbox.protocol import encode_plan
@@ -51,7 +52,7 @@ class ProcessBackend:
         self._base = base or "/tmp"  # noqa: S108 - a new folder with a random name is made in it
         self._levels = levels
         self._owner = (uid, gid) if uid is not None and gid is not None else None
-        self._seed: str | None = None
+        self._homes = Homes(self._base)
 
     def start(self, spec: SandboxSpec) -> Session:
         """Start one sandbox.
@@ -74,8 +75,7 @@ class ProcessBackend:
             os.mkdir(path, 0o700)
             if os.geteuid() == 0 and path != folders.stage:
                 os.chown(path, uid, gid)
-        if self._seed is not None and os.listdir(self._seed):
-            self._copy_seed(folders.home)
+        self._homes.fill(folders.home)
         if not machine.named:
             with open(folders.passwd, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(users_with(machine, folders.home))
@@ -111,29 +111,11 @@ class ProcessBackend:
 
     def close(self) -> None:
         """Remove what setup left for later sandboxes. Sandboxes are closed by whoever started them."""
-        if self._seed is not None:
-            remove_tree(os.path.dirname(self._seed))
-            self._seed = None
+        self._homes.close()
 
     def _keep_home(self, folder: str) -> None:
-        """After setup: its HOME, filled before the model's first word, is what each later HOME starts as."""
-        self.close()
-        kept = f"{self._base}/airlock-{os.urandom(6).hex()}"
-        os.mkdir(kept, 0o700)
-        os.rename(f"{folder}/home", f"{kept}/home")
-        self._seed = f"{kept}/home"
+        self._homes.keep(f"{folder}/home")
         remove_tree(folder)
-
-    def _copy_seed(self, home: str) -> None:
-        """A copy each, so that no command changes what a gate starts from. Links are copied as links."""
-        command = ["cp", "-a", "--reflink=auto", f"{self._seed}/.", home]
-        try:
-            done = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, capture_output=True, check=False)
-        except OSError as exc:
-            raise UpstreamError("start sandbox", f"cp: {exc.strerror}") from exc
-        if done.returncode != 0:
-            words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise UpstreamError("start sandbox", words[0] if words else "HOME could not be copied")
 
     def probe(self, spec: SandboxSpec, targets: ProbeTargets) -> ProbeReport:
         """Start a sandbox of this spec, ask it to do forbidden things, and end it.

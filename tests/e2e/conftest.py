@@ -84,6 +84,7 @@ def give(world: World, owner: int) -> None:
     """The checkout as a runner of that uid would have made it."""
     temp = world.folder / "temp"
     temp.mkdir(exist_ok=True)
+    os.chown(world.workspace.parent, owner, owner)
     for folder in (world.workspace, temp):
         for path in (folder, *folder.rglob("*")):
             os.chown(path, owner, owner, follow_symlinks=False)

@@ -246,3 +246,32 @@ def test_a_runner_without_docker_is_told_what_to_do(make: Callable[..., World], 
         "Use a runner with Docker, or run the image as a container action (`uses: docker://…`, also on Kubernetes), "
         "where commands are confined without Docker."
     ]
+
+
+@pytest.mark.parametrize("sandbox", ["container", "process"])
+def test_a_tool_of_an_earlier_setup_step_is_on_the_path(
+    make: Callable[..., World], image: str, gateway: str, sandbox: str
+) -> None:
+    """The tool cache is there at its own path, read-only; nothing else of the job's PATH is."""
+    world = make()
+    cache = world.folder / "hostedtoolcache"
+    tools = {cache / "hello/1.2.3/x64/bin": "from the cache", world.folder / "elsewhere/bin": "from elsewhere"}
+    for folder, words in tools.items():
+        folder.mkdir(parents=True)
+        program = folder / ("hello" if folder.is_relative_to(cache) else "other")
+        program.write_text(f"#!/bin/sh\necho {words}\n")
+        program.chmod(0o755)
+    command = f"hello; other; touch {cache}/new; command -v hello"
+    turns = [Turn(calls=[Call("run_command", {"command": command})]), Turn(text="Done.")]
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
+    with ModelServer(turns, host=gateway) as model:
+        action = composite(world, "workflow_run", event, model, sandbox=sandbox)
+        action.environment["RUNNER_TOOL_CACHE"] = str(cache)
+        action.environment["PATH"] = ":".join([*map(str, tools), action.environment["PATH"]])
+        result = action.run()
+
+    said = result.events("tool.result")[0]["text"]
+    assert "from the cache" in said
+    assert f"{cache}/hello/1.2.3/x64/bin/hello" in said
+    assert "from elsewhere" not in said
+    assert not (cache / "new").exists()

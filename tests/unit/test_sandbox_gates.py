@@ -98,4 +98,4 @@ def test_home_of_setup_is_where_later_homes_start_and_stays_as_it_was(rig: Rig) 
     rig.close()
     rig.backend.close()
     assert time.monotonic() - started < 30
-    assert rig.backend._seed is None
+    assert not rig.backend._homes.kept
