@@ -160,6 +160,7 @@ def make_report(
 def _counted(run: RunState, totals: Totals) -> Totals:
     """Sums of the transcript, with the provider's own counts in place of what the harness says it used (S7)."""
     meter = run.meter
+    totals = replace(totals, tool_calls=min(totals.tool_calls, meter.tool_calls))  # calls over the cap did not run
     if meter.read == 0:
         return totals
     cost = meter.cost_usd if meter.priced else None

@@ -509,7 +509,7 @@ class Broker:
         if self._run is not None:
             Progress.show(self._log, kind, data, self._run)
             if self._live is not None and kind == "model.response":
-                self._live.show(where(self._run, self._transcript.totals))
+                self._live.show(where(self._run))
 
     def _fault(self, op: str, exc: BaseException) -> None:
         self._record("log", level="error", message=f"bug in operation {op}: {type(exc).__name__}", where=_place(exc))

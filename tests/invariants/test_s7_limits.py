@@ -141,6 +141,7 @@ def test_five_hundred_calls_in_one_batch_run_only_up_to_the_cap(world: World) ->
     with ModelServer([batch]) as model:
         result = world.run("workflow_run", event, model, inputs={"max-tool-calls": "5"})
     assert (result.outputs["stop-reason"], result.exit_status) == ("max_tool_calls", 3)
+    assert result.outputs["tool-calls"] == "5"
     assert (world.workspace / "many").read_text() == "x\n" * 5
 
 

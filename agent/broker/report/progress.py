@@ -8,7 +8,6 @@ from typing import Any
 from agent.broker.report import tracking
 from agent.broker.report.log import Log
 from agent.broker.state import RunState
-from agent.contract.totals import Totals
 
 MOST_FINDINGS = 9  # of the ten notices that a step shows, one is the outcome
 _FINDINGS = frozenset({"submit_review", "review_comment"})
@@ -29,7 +28,7 @@ class Progress:
                 calls=meter.tool_calls,
                 max_calls=meter.limits.max_tool_calls,
                 tokens=meter.tokens,
-                cost_usd=None,
+                cost_usd=_cost(run),
                 left_s=run.remaining_s(),
             )
             if data.get("text"):
@@ -75,7 +74,7 @@ class Progress:
                 run.annotated += 1
 
 
-def where(run: RunState, totals: Totals) -> tracking.Progress:
+def where(run: RunState) -> tracking.Progress:
     """Where a run is, by the broker's own counts."""
     meter = run.meter
     return tracking.Progress(
@@ -83,9 +82,14 @@ def where(run: RunState, totals: Totals) -> tracking.Progress:
         calls=meter.tool_calls,
         max_calls=meter.limits.max_tool_calls,
         tokens=meter.tokens,
-        cost_usd=totals.cost_usd,
+        cost_usd=_cost(run),
         left_s=run.remaining_s(),
     )
+
+
+def _cost(run: RunState) -> float | None:
+    """US dollars so far by the broker's own count; None where a price is not known."""
+    return run.meter.cost_usd if run.meter.priced else None
 
 
 def _short(value: object, most: int = SHOWN) -> str:

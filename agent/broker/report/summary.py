@@ -150,7 +150,7 @@ def not_done(report: RunReport) -> list[str]:
 def _partial(report: RunReport) -> str:
     if report.row.outcome in ("done", "skipped"):
         return ""
-    return "\n".join([f"**Done:** {'; '.join(done(report))}.", f"**Not done:** {'; '.join(not_done(report))}."])
+    return "\n\n".join([f"**Done:** {'; '.join(done(report))}.", f"**Not done:** {'; '.join(not_done(report))}."])
 
 
 def _folded(report: RunReport) -> str:
