@@ -122,3 +122,31 @@ def test_an_attempt_killed_while_publishing_is_picked_up_by_the_next(world: Worl
     assert len(world.repository.pulls()) == 1
     changed = world.repository.git.run("diff", "--name-only", world.head, f"refs/heads/{BRANCH}").decode().split()
     assert changed == ["prices/cart.py"]
+
+
+@pytest.mark.root
+def test_a_comment_that_a_killed_run_left_at_work_is_taken_over_by_the_next_attempt(world: World) -> None:
+    """Nobody is left to edit it then; the next attempt finds it by mark and author and ends it."""
+    repo = world.repository
+    repo.commit("feature/x", {"README.md": "# changed\n"}, base="main")
+    number = repo.create_pull("feature/x", title="Simplify", body="b").number
+    event = world.github.event("pull_request", repo, number=number)
+
+    def disturb(process: subprocess.Popen[str]) -> None:
+        while not repo.issue(number).comments and process.poll() is None:
+            time.sleep(0.01)
+        for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            if b"--broker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                os.kill(int(child), signal.SIGKILL)
+
+    slow = [Turn(calls=[Call("grep", {"pattern": f"p{n}"})]) for n in range(60)]
+    first = attempt(world, 1, "pull_request", event, slow, "feature/x", interrupt_after=disturb)
+    assert (first.exit_status, first.outputs["outcome"]) == (1, "error")
+    (left,) = repo.issue(number).comments
+    assert "working" in left.body
+    second = attempt(world, 2, "pull_request", event, [Turn(text="Reviewed.")], "feature/x")
+    assert second.exit_status == 0
+    (report,) = repo.issue(number).comments
+    assert report.id == left.id
+    assert "working" not in report.body
+    assert "Reviewed." in report.body
