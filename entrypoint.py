@@ -80,6 +80,10 @@ def main() -> int:
         from agent.launch_undo import main as undo
 
         return undo()
+    if not all(a.isdigit() for a in arguments[1:]) or len(arguments) < 2:
+        sys.exit(
+            f"airlock: {stage} is how Airlock starts its own parts. Run entrypoint.py without arguments, in a job."
+        )
     fds = [int(a) for a in arguments[1:]]
     if stage == "--launch":
         from agent.launch import main as launch

@@ -6,14 +6,13 @@ trigger word), 2 the wished mode, 3 the gate, then who is asked which model, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from agent.broker.config import AgentConfig, Config, read_config
 from agent.broker.declared_tools import DeclaredTools
 from agent.broker.egress import Egress
-from agent.broker.event import Skip, Trigger, read_event, upstream_pull, with_pull
+from agent.broker.event import Skip, Trigger, read_event
 from agent.broker.gate import Gate, decide, logins_to_ask, text_matters
 from agent.broker.git.rules import ALWAYS_PROTECTED
 from agent.broker.github import GitHubApi
@@ -29,8 +28,9 @@ from agent.broker.policy.decide import Policy
 from agent.broker.policy.declared import declared_connections
 from agent.broker.policy.words import PUBLISHER_GATE, Authority
 from agent.broker.settings import Settings
+from agent.broker.subject import branches, complete, has_failure
 from agent.broker.trusted_files import TrustedFiles, branch_tip
-from agent.contract.errors import Refusal, UpstreamError, UserError
+from agent.contract.errors import UpstreamError, UserError
 from agent.contract.modes import TOOL_TIERS, Mode, Tier, get_mode, offered_tools
 from agent.contract.sandbox import Purpose
 
@@ -87,7 +87,9 @@ def event_of(settings: Settings, event: bytes) -> Trigger | Skip:
     """Step 2, first half: the event."""
     name = settings.fact("GITHUB_EVENT_NAME")
     if not name:
-        raise UserError("GITHUB_EVENT_NAME is not set: Airlock runs inside a GitHub Actions job, or by `agent run`.")
+        raise UserError(
+            "GITHUB_EVENT_NAME is not set: Airlock runs inside a GitHub Actions job. To try it here: make demo."
+        )
     return read_event(name, event, settings.facts)
 
 
@@ -127,7 +129,7 @@ def decide_run(
             "`api-key: ${{ secrets.NAME }}`."
         )
     # 3. the gate
-    trigger, found = _complete(api, trigger)
+    trigger, found = complete(api, trigger)
     if isinstance(found, Skip):
         return found
     gate = decide(
@@ -142,7 +144,7 @@ def decide_run(
         return Skip(f"Outsiders are ignored here. {gate.reason}")
     mode = get_mode(gate.mode, agent.modes)
     run_id = trigger.upstream.run_id if trigger.upstream else settings.run_id
-    if mode.name == "fix-ci" and not _has_failure(api, trigger, run_id):  # D6
+    if mode.name == "fix-ci" and not has_failure(api, trigger, run_id):  # D6
         mode = replace(mode, tiers=mode.tiers & {Tier.READ, Tier.COMMENT})
     return _frozen(api, settings, trigger, config, config_sha, wish, gate, mode, models, run_id)
 
@@ -162,7 +164,7 @@ def _frozen(
     """5. Freeze."""
     agent = config.agent
     default = trigger.default_branch or ""
-    base, start_sha, base_sha = _branches(trigger, default)
+    base, start_sha, base_sha = branches(trigger, default)
     never = dict.fromkeys(b for b in (default, base, trigger.base_ref) if b)
     own_head = asked_branch(trigger, gate, wish, frozenset(never)) if Tier.GIT in mode.tiers else None
     if trigger.head.ref and own_head is None:
@@ -295,51 +297,6 @@ def _mode_settings(agent: AgentConfig) -> ModeSettings:
 def _models(settings: Settings, config: Config) -> tuple[Model, ...]:
     first = settings.model or config.model or DEFAULT_MODEL
     return parse_models([first, *config.fallback_models], settings.base_url or config.base_url or "")
-
-
-def _complete(api: GitHubApi, trigger: Trigger) -> tuple[Trigger, Skip | None]:
-    """The pull request that the event leaves out: of a comment, or of a failed upstream run (F19)."""
-    if trigger.is_pull_request and not trigger.head.known:
-        return with_pull(trigger, api.get(f"pulls/{trigger.number}", step="read pull request")), None
-    upstream = trigger.upstream
-    if upstream is not None and upstream.event == "pull_request" and not trigger.head.is_fork:
-        owner = trigger.repository.partition("/")[0]
-        query = {"head": f"{owner}:{trigger.head.ref}", "state": "open"}
-        pulls = api.get("pulls", step="find the failed run's pull request", query=query)
-        found = upstream_pull(trigger, pulls if isinstance(pulls, list) else [])
-        if isinstance(found, Skip):
-            return trigger, found
-        return with_pull(trigger, found), None
-    return trigger, None
-
-
-def _has_failure(api: GitHubApi, trigger: Trigger, run_id: int | None) -> bool:
-    """Whether there is a failing check at the start; any doubt is no (D6)."""
-    try:
-        if run_id is not None:
-            jobs = api.paged(f"actions/runs/{run_id}/jobs", step="read the failed run's jobs", key="jobs", pages=5)
-            return _any_failed(jobs)
-        if trigger.head.sha is not None:
-            path = f"commits/{trigger.head.sha}/check-runs"
-            return _any_failed(api.paged(path, step="read checks", key="check_runs", pages=5))
-    except (UpstreamError, Refusal):
-        return False
-    return False
-
-
-def _any_failed(items: Iterable[Any]) -> bool:
-    bad = ("failure", "timed_out", "cancelled")
-    return any(isinstance(item, dict) and item.get("conclusion") in bad for item in items)
-
-
-def _branches(trigger: Trigger, default: str) -> tuple[str, str | None, str | None]:
-    """Base branch of what this run publishes, commit to start at, commit to compare with."""
-    head = trigger.head
-    if trigger.upstream is not None:
-        return head.ref or default, head.sha, trigger.base_sha or head.sha
-    if trigger.is_pull_request:
-        return trigger.base_ref or default, head.sha, trigger.base_sha
-    return default, None, None
 
 
 def _parameters(

@@ -6,6 +6,7 @@ a real git repository, a real failing test, commands under real kernel confineme
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 import time
@@ -22,8 +23,16 @@ BRANCH = f"airlock/fix-run-{RUN_ID}"
 
 def main(argv: list[str]) -> int:
     """Run the demo; exit status 0 when the pull request is open and its tests pass."""
-    folder = Path(argv[0]) if argv else ROOT / ".demo"
-    shutil.rmtree(folder, ignore_errors=True)
+    parser = argparse.ArgumentParser(prog="python -m agent demo", description=__doc__)
+    parser.add_argument("--folder", type=Path, help="a new folder to keep everything in (default: .demo, made anew)")
+    folder = parser.parse_args(argv).folder
+    if folder is None:
+        folder = ROOT / ".demo"
+        shutil.rmtree(folder, ignore_errors=True)
+    elif folder.exists():
+        print(f"airlock: {folder} exists. Name a new folder.", file=sys.stderr)
+        return 2
+    folder = folder.resolve()
     folder.mkdir(parents=True)
     folder.chmod(0o755)
     started = time.monotonic()
@@ -37,8 +46,11 @@ def main(argv: list[str]) -> int:
         say("What came in")
         print(
             f"A push to main of {world.repository.full_name} failed its CI: run {RUN_ID}, job {JOB_ID} (test).\n"
-            f"GitHub delivers the event workflow_run. Checked out: {world.head[:12]}."
+            f"GitHub delivers the event workflow_run. Checked out: {world.head[:12]}.\n"
+            "What the job printed:"
         )
+        for line in world.log.splitlines():
+            print(f"  | {line.partition(' ')[2]}")
         with ModelServer(fixing_turns(BRANCH)) as model:
             say("The job's log")
             event = github.event("workflow_run", world.repository, run=RUN_ID)
@@ -55,12 +67,15 @@ def account(world: World, result: Result) -> None:
     """Tell what happened, from the transcript and from what GitHub now holds."""
     for gate in result.events("gate.decision"):
         say("Who was allowed what")
-        print(f"mode {gate['mode']} (ceiling: {gate['ceiling']})")
+        print(f"mode {gate['mode']}; the strongest that these facts allow is {gate['ceiling']}:")
         for fact in gate["actors"]:
             print(f"  {fact['about']}: {fact['reason']}")
     for probe in result.events("sandbox.probe"):
         items = probe["items"]
-        print(f"sandbox {probe['backend']}: {sum(i['held'] for i in items)} of {len(items)} forbidden acts refused")
+        print(
+            f"Sandbox (backend {probe['backend']}): it was asked to do {len(items)} forbidden things (read a secret, "
+            f"reach the network, look into the broker, ...); {sum(i['held'] for i in items)} were refused."
+        )
     say("Each turn")
     for event in result.transcript:
         show(event)
@@ -78,11 +93,14 @@ def account(world: World, result: Result) -> None:
     say("Where to look")
     print(f"exit status   {result.exit_status}, outcome {result.outputs.get('outcome')}")
     print(f"transcript    {result.results / 'transcript.jsonl'}  ({len(result.transcript)} events)")
+    print(f"  as a page   .venv/bin/python -m agent view {result.results / 'transcript.jsonl'}")
     print(f"summary       {result.results / 'summary.md'}")
     print(
         f"tokens        {result.outputs.get('input-tokens')} in, {result.outputs.get('output-tokens')} out (scripted)"
     )
-    print(f"secrets found in these files: {', '.join(leaked) if leaked else 'none'}")
+    print("secrets       the job held a GitHub token and a model key; files of the results that hold one: ", end="")
+    print(", ".join(leaked) if leaked else "none")
+    print("(GitHub was embedded and is gone now, so links to it are dead.)")
 
 
 def show(event: dict[str, Any]) -> None:
@@ -91,7 +109,7 @@ def show(event: dict[str, Any]) -> None:
     if kind == "model.response" and event.get("text"):
         print(f"{event['turn']:>3}  model    {event['text']}")
     elif kind == "tool.call":
-        print(f"{event.get('turn', 0):>3}  call     {event['name']} {str(event.get('arguments'))[:90]}")
+        print(f"{event.get('turn', 0):>3}  call     {event['name']} {shortened(str(event.get('arguments')), 150)}")
     elif kind == "command":
         print(f"     sandbox  exit status {event['exit_code']} after {event['duration_ms']:.0f} ms")
     elif kind == "git.commit":
@@ -104,10 +122,17 @@ def show(event: dict[str, Any]) -> None:
         print(f"     refused  {event.get('code')}")
 
 
+def shortened(text: str, most: int) -> str:
+    """The text, with a sign where it was cut."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def readable(line: str) -> str:
-    """A log line without the runner's own commands."""
+    """A log line as the runner's page shows it."""
     if line == "::endgroup::":
         return ""
+    if line.startswith("::") and not line.startswith("::group::"):
+        return line.partition("::")[2].partition("::")[2].replace("%0A", " ").replace("%25", "%")
     return line.replace("::group::", "-- ") if line.startswith("::group::") else line
 
 

@@ -103,6 +103,7 @@ class World:
     repository: Repository
     workspace: Path
     head: str
+    log: str = ""
     token: str = TOKEN
     api_key: str = API_KEY
     inputs: dict[str, str] = field(default_factory=dict)
@@ -210,4 +211,4 @@ def make_world(
     )
     workspace = folder / "work" / name.partition("/")[2]
     head = repository.checkout(workspace, workspace_ref)
-    return World(folder, github, repository, workspace, head)
+    return World(folder, github, repository, workspace, head, log=log)
