@@ -163,7 +163,7 @@ def test_a_failure_names_the_step_and_what_mends_it(
 
 def test_our_own_refusal_is_a_refusal_with_its_code(hub: Stub) -> None:
     """The broker's own requests pass the same policy."""
-    with pytest.raises(Refusal, match="merge it: 403 egress_path_blocked. The path is refused") as error:
+    with pytest.raises(Refusal, match="merge it: 403 egress_path_blocked") as error:
         api(hub, Authority.publisher(frozenset(Tier))).post("merges", {}, step="merge it")
     assert (error.value.code, hub.seen) == ("egress_path_blocked", [])
 
