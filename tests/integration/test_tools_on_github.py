@@ -444,11 +444,17 @@ def test_matrix_jobs_that_fail_alike_are_told_once_and_an_older_attempt_is_read(
     with sim_tools(github, repo, tmp_path / "w", is_pull=False, run_id=88) as tools:
         text = tools("get_check_logs").text
         older = tools("get_check_logs", job_id=5999).text
+        first = tools("get_check_logs", attempt=1).text
+        wrong = tools("get_check_logs", attempt=1, job_id=5999)
     assert text.count("error: the build is broken") == 1
     assert text.count("fails as test (0)") == 2
     assert "the first attempt" not in text
     assert "error: the first attempt is broken" in older
     assert "attempt 1" in older
+    assert "Earlier attempts" in text
+    assert "error: the first attempt is broken" in first
+    assert "the build is broken" not in first
+    assert "goes with run_id" in wrong.text
 
 
 def test_a_job_without_a_log_is_explained(github: GitHubSim, repo: Repository, tmp_path: Path) -> None:

@@ -61,3 +61,19 @@ def test_the_prompt_holds_numbers_and_shas_only() -> None:
     own = system_prompt(facts(Path("/ws"), playbook="Sort the labels.", playbook_is_text=True, tools=()))
     assert own.startswith(f"Sort the labels.\n\n{DATA_SENTENCE}\n\n# This run\n")
     assert "branches you may push" not in own
+
+
+def test_labels_of_the_configuration_stand_in_the_prompt_where_they_can_be_set() -> None:
+    """A line that says which and how; none without the comment tier, without labels, or without the tool."""
+    options = {"tiers": ["read", "comment"], "labels": ["bug", "needs: info"]}
+    tools = ("github_request",)
+    assert (
+        "- labels you may set, by github_request POST /repos/acme/widgets/issues/{number}/labels with "
+        '{"labels": [..]}: bug, needs: info\n'
+    ) in system_prompt(facts(Path("/ws"), options=options, tools=tools))
+    for changed in (
+        {"options": {**options, "labels": []}},
+        {"options": {**options, "tiers": ["read"]}},
+        {"options": options, "tools": ()},
+    ):
+        assert "labels you may set" not in system_prompt(facts(Path("/ws"), **{"tools": tools, **changed}))

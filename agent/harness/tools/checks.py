@@ -150,13 +150,17 @@ def _jobs_text(api: GitHub, ctx: ToolContext, jobs: Iterable[Mapping[str, Any]],
     return ToolOutput("\n\n".join(parts))
 
 
-def _of_run(api: GitHub, ctx: ToolContext, run_id: int) -> ToolOutput:
-    run = api.get(f"/actions/runs/{run_id}", "read workflow run")
-    jobs = api.pages(f"/actions/runs/{run_id}/jobs", "list jobs", key="jobs", query={"filter": "latest"}, cap=20)
+def _of_run(api: GitHub, ctx: ToolContext, run_id: int, attempt: int | None) -> ToolOutput:
+    path = f"/actions/runs/{run_id}" + (f"/attempts/{attempt}" if attempt else "")
+    run = api.get(path, "read workflow run")
+    query = {} if attempt else {"filter": "latest"}
+    jobs = api.pages(f"{path}/jobs", "list jobs", key="jobs", query=query, cap=20)
     head = (
         f"Workflow {run.get('name')} (run_id={run_id}, attempt {run.get('run_attempt', 1)}) on "
         f"{str(run.get('head_sha'))[:12]}, event {run.get('event')}: {run.get('conclusion') or run.get('status')}"
     )
+    if not attempt and isinstance(run.get("run_attempt"), int) and run["run_attempt"] > 1:
+        head += "\nEarlier attempts: the same run_id with `attempt`."
     if not jobs.items:
         head += "\nIt has no jobs: the workflow file itself is wrong, or the run never started."
     return _jobs_text(api, ctx, jobs.items, head)
@@ -185,7 +189,10 @@ def _of_check(api: GitHub, ctx: ToolContext, check_run: int) -> ToolOutput:
 
 def _get_check_logs(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     api = GitHub(ctx)
+    attempt = number_of(args, ctx, "attempt") if "attempt" in args else None
     given = [k for k in ("job_id", "check_run_id", "run_id") if k in args]
+    if attempt and ("job_id" in given or "check_run_id" in given):
+        raise ToolInputError("`attempt` goes with run_id; a job_id or check_run_id is of one attempt already.")
     if len(given) > 1:
         raise ToolInputError("Give one of run_id, job_id and check_run_id.")
     if given == ["job_id"]:
@@ -194,9 +201,11 @@ def _get_check_logs(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     if given == ["check_run_id"]:
         return _of_check(api, ctx, number_of(args, ctx, "check_run_id"))
     if given == ["run_id"]:
-        return _of_run(api, ctx, number_of(args, ctx, "run_id"))
+        return _of_run(api, ctx, number_of(args, ctx, "run_id"), attempt)
     if ctx.facts.run_id is not None:
-        return _of_run(api, ctx, ctx.facts.run_id)
+        return _of_run(api, ctx, ctx.facts.run_id, attempt)
+    if attempt:
+        raise ToolInputError("`attempt` needs a run_id; list_checks shows them.")
     return _of_head(api, ctx)
 
 
@@ -235,7 +244,7 @@ TOOLS: tuple[AgentTool, ...] = (
             "Why a check failed: failing steps, error lines, failed tests, file:line. Of a workflow run, job or check "
             "run; by default of the run that started this, or of this commit's failed runs."
         ),
-        schema=schema({"run_id": NUMBER, "job_id": NUMBER, "check_run_id": NUMBER}),
+        schema=schema({"run_id": NUMBER, "job_id": NUMBER, "check_run_id": NUMBER, "attempt": NUMBER}),
         run=_get_check_logs,
         parallel=True,
     ),
