@@ -49,7 +49,7 @@ def explained(options: argparse.Namespace) -> str:
     if isinstance(trigger, Skip):
         return _nothing(trigger)
     api = AssumedGitHub(options, event, settings.config_path)
-    opening = decide_run(api, settings, trigger, lambda _: True)
+    opening = decide_run(api, settings, trigger, api.has_secret)
     if isinstance(opening, Skip):
         return _nothing(opening)
     if options.json:
@@ -118,6 +118,10 @@ class AssumedGitHub(GitHubApi):
     def request(self, method: str, path: str, **_: Any) -> Any:
         """Nothing leaves."""
         raise UpstreamError(f"{method} {path}", "explain asks nobody")
+
+    def has_secret(self, name: str) -> bool:
+        """No value is needed to say what a run could do."""
+        return bool(self._guess(f"the input {name} is given", True))
 
     def _guess(self, sentence: str, value: Any) -> Any:
         self.assumed[sentence] = None
