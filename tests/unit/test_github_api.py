@@ -296,3 +296,13 @@ def test_a_text_without_a_place_is_gone(hub: Stub, started: Trigger) -> None:
     """Nothing is asked where the event does not say where."""
     assert read_text(api(hub), started).body is None
     assert hub.seen == []
+
+
+def test_a_connection_that_is_cut_off_names_the_step(hub: Stub) -> None:
+    """Not only the host: a reader wants to know what was being done."""
+    hub.answer = lambda seen: []
+    with pytest.raises(UpstreamError) as error:
+        api(hub, Authority.publisher(frozenset(Tier))).post("issues", {"title": "x"}, step="file an issue")
+
+    assert (error.value.step, error.value.status) == ("file an issue", None)
+    assert str(error.value).startswith("file an issue: POST 127.0.0.1:")

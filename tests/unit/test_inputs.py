@@ -74,3 +74,8 @@ def test_a_broken_blob_is_an_error(blob: bytes) -> None:
     """Nothing is guessed."""
     with pytest.raises(ValueError, match="standard input"):
         parse_blob(blob)
+
+
+def test_the_jobs_home_is_a_place_to_look_and_no_variable_of_ours() -> None:
+    """Earlier steps leave credentials there, which the broker must know."""
+    assert take({"HOME": "/home/runner", "INPUT_HOME": "/x"}) == Taken(settings={"HOME": "/home/runner"}, secrets={})
