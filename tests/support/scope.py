@@ -7,6 +7,7 @@ once with the push token taken away; GitHub is embedded, the product is the real
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
@@ -135,7 +136,8 @@ def _tell(seen: Seen) -> None:
         print(f"   refused  {code}  {path}")
     for event in seen.result.events("tool.result"):
         if event.get("is_error") and "secret_unavailable" in str(event.get("text")):
-            print(f"   said     {' '.join(str(event['text']).split())[:300]}")
+            inside = re.search(r"<untrusted-content[^>]*>(.*?)</untrusted-content>", str(event["text"]), re.DOTALL)
+            print(f"   said     {' '.join((inside[1] if inside else str(event['text'])).split())}")
     print(f"   pull requests: {', '.join(seen.pulls) or 'none'}")
 
 
