@@ -93,10 +93,14 @@ def give(world: World, owner: int) -> None:
 @pytest.fixture(autouse=True)
 def _nothing_left() -> Iterator[None]:
     """No container or volume of a run outlives its test."""
-    before = set(docker("volume", "ls", "-q").split())
+
+    def there() -> set[str]:
+        containers = docker("ps", "--all", "--quiet", "--filter", "label=airlock.run")
+        return {*containers.split(), *docker("volume", "ls", "-q").split()}
+
+    before = there()
     yield
-    assert docker("ps", "--all", "--quiet", "--filter", "label=airlock.run") == ""
-    assert set(docker("volume", "ls", "-q").split()) - before == set()
+    assert there() - before == set()
 
 
 def environment(world: World, event_name: str, event: Path, **extra: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -80,10 +81,16 @@ def test_a_failed_run_ends_in_a_pull_request(
     assert [s for s in secrets if s in result.log.encode() or any(s in d for d in result.files.values())] == []
 
 
-def hang(_: object) -> Turn:
+class Hang:
     """A provider that does not answer."""
-    time.sleep(60)
-    return Turn(text="late")
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+
+    def __call__(self, _: object) -> Turn:
+        self.asked.set()
+        time.sleep(30)
+        return Turn(text="late")
 
 
 def sleep_turns() -> list[Turn]:
@@ -100,25 +107,26 @@ def test_a_cancel_leaves_a_partial_report_in_time(
     world = make(owner=owner)
     before = tree(world.workspace / ".git")
     event = world.github.event("workflow_run", world.repository, run=RUN_ID)
-    took: list[float] = []
+    provider = Hang()
+    cancelled: list[float] = []
 
     def when(process: subprocess.Popen[str]) -> None:
         marker = world.workspace / "started"
-        while not (marker.exists() if during == "command" else model.requests):
+        while not (marker.exists() if during == "command" else provider.asked.is_set()):
             time.sleep(0.05)
-        started = time.monotonic()
+        cancelled.append(time.monotonic())
         cancel(process)
-        took.append(time.monotonic() - started)
 
-    with ModelServer(hang if during == "model call" else sleep_turns(), host=gateway) as model:
+    with ModelServer(provider if during == "model call" else sleep_turns(), host=gateway) as model:
         result = composite(world, "workflow_run", event, model, sandbox=sandbox).run(when=when, cleanup=False)
+        took = time.monotonic() - cancelled[0]
 
     assert (result.outputs["stop-reason"], result.outputs["outcome"], result.exit_status) == (
         "cancelled",
         "cancelled",
         6,
     ), result.log
-    assert took[0] < 10
+    assert took < 10
     assert verify(result.results / "transcript.jsonl") == []
     assert result.events("run.end")[0]["stop_reason"] == "cancelled"
     assert "cancelled" in result.summary.lower()

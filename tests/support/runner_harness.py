@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -119,27 +120,31 @@ class Composite:
         for name in ("ENV", "PATH"):
             assert f"GITHUB_{name}" in environment
         shell = step["shell"].replace("{0}", str(script)).split()
-        process = subprocess.Popen(
-            shell,
-            env=environment,
-            cwd=self.environment["GITHUB_WORKSPACE"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            user=self.uid,
-            group=self.uid,
-            start_new_session=True,
-        )
-        if when is not None:
-            threading.Thread(target=when, args=(process,), daemon=True).start()
-        try:
-            log, _ = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            log, _ = process.communicate()
-            raise AssertionError(f"the step did not end within {timeout} s:\n{log}") from None
+        # a file and no pipe: what the shell started may outlive it, and the runner does not wait for that
+        with tempfile.TemporaryFile("w+", errors="replace") as output:
+            process = subprocess.Popen(
+                shell,
+                env=environment,
+                cwd=self.environment["GITHUB_WORKSPACE"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+                user=self.uid,
+                group=self.uid,
+                start_new_session=True,
+            )
+            if when is not None:
+                threading.Thread(target=when, args=(process,), daemon=True).start()
+            try:
+                process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                output.seek(0)
+                raise AssertionError(f"the step did not end within {timeout} s:\n{output.read()}") from None
+            output.seek(0)
+            log = output.read()
         assert [files[name].read_text() for name in ("ENV", "PATH", "STATE")] == ["", "", ""]
         return Step(
             process.returncode, log, parse_outputs(files["OUTPUT"].read_text()), files["STEP_SUMMARY"].read_text()
