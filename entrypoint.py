@@ -34,6 +34,8 @@ def take_and_exec(*, from_stdin: bool) -> None:
 
     from agent.contract.inputs import parse_blob, take
 
+    _close_inherited()
+
     if from_stdin:
         try:
             environment, event = parse_blob(sys.stdin.buffer.read())
@@ -57,6 +59,17 @@ def take_and_exec(*, from_stdin: bool) -> None:
     # surrogateescape above keeps odd bytes of values; json's \udcxx form carries them
     arguments = [sys.executable, "-I", "-B", os.path.realpath(__file__), "--launch", *map(str, fds)]
     os.execve(sys.executable, arguments, CLEAN)  # noqa: S606 - no shell is wanted
+
+
+def _close_inherited() -> None:
+    """Close what the caller left open: every part of ours would inherit it, the harness too."""
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        try:
+            if fd > 2 and os.get_inheritable(fd):
+                os.close(fd)
+        except OSError:
+            continue  # the listing's own descriptor, closed by now
 
 
 def _memory(data: bytes, name: str) -> int:

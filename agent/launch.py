@@ -175,7 +175,7 @@ class Launch:
             return dict(report.to_json()), b""
         if op == "harness.stop":
             self._end(self.harness_pid)
-            return {}, b""
+            return {"ended": self._wait_for(self.harness_pid)}, b""
         if op == "deadline":
             # the broker names its wall clock once the trusted configuration is read
             timer = threading.Timer(float(header["seconds"]) + LAST_RESORT_S, self._overdue)
@@ -211,6 +211,13 @@ class Launch:
         if pid and pid not in self._ended:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
+
+    def _wait_for(self, pid: int) -> bool:
+        """Whether a child that was killed is gone; until then it may still write."""
+        end = time.monotonic() + 2.0
+        while pid not in self._ended and time.monotonic() < end:
+            time.sleep(0.002)  # `serve`, in the main thread, is who reaps
+        return pid in self._ended
 
     def _report_crash(self, sentence: str) -> None:
         """The broker could not report; leave what a following step and a person need."""

@@ -25,7 +25,7 @@ from agent.broker.server import Call, Handler, Reply
 from agent.broker.state import Ending, RunState
 from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.modes import Tier
-from agent.contract.outcomes import StopReason
+from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.contract.sandbox import ExecResult, Purpose
 from agent.contract.totals import Totals
 
@@ -50,8 +50,10 @@ def settle(run: RunState, channel_ended: str) -> tuple[StopReason, str]:
         if meter.reached is not None:
             return meter.reached, RAISE.get(meter.reached, "")
         return StopReason.ERROR, f"The harness ended without a result ({channel_ended})."
-    if ending.stop_reason not in (StopReason.COMPLETED, StopReason.STRUCTURED):
+    if OUTCOMES[ending.stop_reason].exit_status != 0:
         return ending.stop_reason, ending.reason
+    if meter.reached is not None:  # the harness may say that it is done, the cap was reached all the same
+        return meter.reached, RAISE.get(meter.reached, "")
     unverified = _stop_failure(run)
     if unverified:
         return StopReason.NOT_VERIFIED, unverified
@@ -91,12 +93,21 @@ def _stop_failure(run: RunState) -> str:
     if lifecycle is None or worktree is None or not lifecycle.has(Purpose.STOP):
         return ""
     try:
-        verdict = lifecycle.judge(Purpose.STOP, worktree.snapshot().tree)
+        left = worktree.snapshot()
+        if left.over:
+            return f"The stop script could not judge the workspace: {left.over}"
+        trees = {left.tree: "what the run left"}
+        for branch, tip in run.done.tips.items():  # what was published counts, not what was mended since
+            trees.setdefault(worktree.shadow.tree_of(tip), f"what was pushed to {branch}")
+        for tree, what in trees.items():
+            verdict = lifecycle.judge(Purpose.STOP, tree)
+            if verdict not in run.done.gates:
+                run.done.gates.append(verdict)
+            if not verdict.passed:
+                return f"The stop script did not pass ({verdict.ended}) on {what}."
     except AirlockError as exc:
         return f"The stop script could not be run: {exc}"
-    if verdict not in run.done.gates:
-        run.done.gates.append(verdict)
-    return "" if verdict.passed else f"The stop script did not pass ({verdict.ended}) on what the run left."
+    return ""
 
 
 def make_report(

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from agent.contract.outcomes import StopReason
 
+REQUESTS_A_CALL = 60  # most pages that one tool reads, twice over
+MAX_EVENT_BYTES = 96 << 20  # of the harness's own events in one transcript
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -40,6 +43,9 @@ class Meter:
         self.limits = limits
         self.started = started
         self.tool_calls = 0
+        self.acts = 0
+        self.requests = 0
+        self.event_bytes = 0
         self.turns = 0
         self.tokens = 0
         self.read = 0
@@ -59,6 +65,30 @@ class Meter:
         if self.tool_calls >= self.limits.max_tool_calls:
             return self._stop(StopReason.MAX_TOOL_CALLS)
         self.tool_calls += 1
+        return True
+
+    def act(self) -> bool:
+        """Count one act that the broker itself does for a call: a command, commit, push or write.
+
+        An honest harness reports each call before it acts; one that reports none meets the same cap here.
+        """
+        if self.acts >= self.limits.max_tool_calls:
+            return self._stop(StopReason.MAX_TOOL_CALLS)
+        self.acts += 1
+        return True
+
+    def request(self) -> bool:
+        """Count one request to another connection than the model's; a tool may need several."""
+        if self.requests >= REQUESTS_A_CALL * self.limits.max_tool_calls:
+            return self._stop(StopReason.MAX_TOOL_CALLS)
+        self.requests += 1
+        return True
+
+    def event(self, size: int) -> bool:
+        """Count the bytes of one event of the harness. False when the transcript has room for no more."""
+        if self.event_bytes + size > MAX_EVENT_BYTES:
+            return False
+        self.event_bytes += size
         return True
 
     def turn(self) -> bool:
@@ -82,11 +112,11 @@ class Meter:
         else:
             self.cost_usd += max(cost_usd, 0.0)
 
-    def comment(self) -> bool:
-        """Count one comment, review or issue. Over the cap only the call is refused; the run goes on."""
-        if self.comments >= self.limits.max_comments:
+    def comment(self, count: int = 1) -> bool:
+        """Count comments, reviews or issues. Over the cap only the call is refused; the run goes on."""
+        if self.comments + count > self.limits.max_comments:
             return False
-        self.comments += 1
+        self.comments += count
         return True
 
     def _stop(self, reason: StopReason) -> bool:

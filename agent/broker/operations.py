@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agent.broker.event_fault import event_fault
 from agent.broker.gate_files import note, read_by_gates
 from agent.broker.git.objects import display
 from agent.broker.git.workspace import AUTHOR
@@ -68,6 +69,7 @@ class Operations:
         command = self._command(call)
         if run.sandbox is None:
             raise Refusal("sandbox_missing", "There is no sandbox in this run.")
+        self._count_act()
         left = max(1.0, run.remaining_s())
         request = ExecRequest(
             command,
@@ -169,6 +171,7 @@ class Operations:
         run = self._run
         run.require("git_commit", Tier.GIT)
         worktree = self._worktree()
+        self._count_act()
         with run.lock:
             before = worktree.head
             made = worktree.commit(call.text("message", cap=20_000), call.texts("paths"))
@@ -187,6 +190,7 @@ class Operations:
         run.require("git_push", Tier.GIT)
         worktree, publisher = self._worktree(), self._publisher()
         branch = call.text("branch", cap=1000)
+        self._count_act()
         with run.lock:
             if worktree.head == worktree.start:
                 self._nothing_committed(branch)
@@ -196,6 +200,7 @@ class Operations:
                 raise Refusal("gate_prepush", f"The prepush script did not pass ({verdict.ended}).\n{verdict.output}")
             pushed = publisher.push(worktree.head, branch)
             run.done.pushed[pushed.branch] = pushed
+            run.done.tips[pushed.branch] = worktree.head
         run.record("git.push", branch=pushed.branch, sha=pushed.sha, commits=pushed.commits, created=pushed.created)
         return {"branch": pushed.branch, "sha": pushed.sha, "gate": verdict.ended}, b""
 
@@ -218,26 +223,28 @@ class Operations:
         title = neutralise(call.text("title", cap=256))
         body = call.text("body", default="", cap=100_000)
         head, base = call.text("head", cap=1000), call.text("base", cap=1000)
+        self._count_act()
         with run.lock:
-            if head not in run.done.pushed:
+            tip = run.done.tips.get(head)
+            if tip is None:
                 raise ToolInputError(f"Push to {head!r} first: a pull request is opened only for a branch of this run.")
-            tree = self._worktree().shadow.tree_of(self._worktree().head)
-            verdict = self._gate(Purpose.STOP, tree)
+            # what the branch holds is judged, not what was committed since
+            verdict = self._gate(Purpose.STOP, self._worktree().shadow.tree_of(tip))
             if not verdict.passed:
                 raise Refusal(
                     "gate_stop",
-                    f"The stop script does not pass on what is committed ({verdict.ended}); a pull request would "
+                    f"The stop script does not pass on what was pushed ({verdict.ended}); a pull request would "
                     f"claim a fix. Fix it, or report with comment or file_issue.\n{verdict.output}",
                 )
-            pull = publisher.create_pull_request(title, self._pull_body(body), head, base)
+            pull = publisher.create_pull_request(title, self._pull_body(body, tip), head, base)
             run.done.pull = pull
         run.record("pull_request", number=pull.number, url=pull.url, updated=pull.updated, head=head, base=base)
         return {"number": pull.number, "url": pull.url, "updated": pull.updated}, b""
 
-    def _pull_body(self, body: str) -> str:
+    def _pull_body(self, body: str, tip: str) -> str:
         worktree = self._worktree()
         shadow = worktree.shadow
-        changes = shadow.names_changed(shadow.tree_of(worktree.start), shadow.tree_of(worktree.head))
+        changes = shadow.names_changed(shadow.tree_of(worktree.start), shadow.tree_of(tip))
         read = read_by_gates((display(c.path) for c in changes), self._run.gate_files)
         return neutralise(self._redactor.outside(body)) + self._redactor.outside(note(read))
 
@@ -284,8 +291,13 @@ class Operations:
             raise ToolInputError("An event needs a type that a harness may write.")
         kind = str(data.pop("type"))
         fields = {str(k): v for k, v in data.items() if str(k) not in ("seq", "ts", "prev", "type")}
-        if kind == "tool.call":
-            with self._run.lock:
+        fault = event_fault(kind, fields)
+        if fault is not None:
+            raise ToolInputError(f"An event of type {kind} is not as the transcript's schema says: {fault}.")
+        with self._run.lock:
+            if not self._run.meter.event(len(call.payload)):
+                raise Refusal("limit", "The harness has filled its part of the transcript.")
+            if kind == "tool.call":
                 self._run.meter.tool_call()
         self._run.record(kind, **fields)
         return {}, b""
@@ -297,13 +309,15 @@ class Operations:
             reason = StopReason(data["stop_reason"])
         except (ValueError, KeyError, TypeError, RecursionError) as exc:
             raise ToolInputError("`finish` needs a stop_reason.") from exc
+        if reason is StopReason.SKIPPED:
+            raise ToolInputError("A run that was started is not skipped.")
         usage = data.get("usage")
         with self._run.lock:
             if self._run.ending is None:
                 self._run.ending = Ending(
                     stop_reason=reason,
-                    reason=str(data.get("reason", ""))[:2000],
-                    output=str(data.get("output", ""))[:200_000],
+                    reason=_plain(data.get("reason", ""))[:2000],
+                    output=_plain(data.get("output", ""))[:200_000],
                     structured=data.get("structured"),
                     usage=usage if isinstance(usage, dict) else {},
                     turns=_count(data.get("turns")),
@@ -312,6 +326,11 @@ class Operations:
         return {}, b""
 
     # -- what must be there
+
+    def _count_act(self) -> None:
+        with self._run.lock:
+            if not self._run.meter.act():
+                raise Refusal("limit", "The cap on tool calls is reached.")
 
     def _worktree(self) -> Any:
         if self._run.worktree is None:
@@ -322,6 +341,11 @@ class Operations:
         if self._run.publisher is None:
             raise Refusal("publishing_closed", "This run has no repository to push to.")
         return self._run.publisher
+
+
+def _plain(value: object) -> str:
+    """A text that every report can write: half of a surrogate pair is no character."""
+    return str(value).encode("utf-8", "replace").decode("utf-8")
 
 
 def _cut(data: bytes, dropped: int, head: int) -> tuple[bytes, int, int]:

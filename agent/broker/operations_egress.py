@@ -15,6 +15,7 @@ from typing import Any
 from agent.broker.egress import Egress
 from agent.broker.github import GitHubApi
 from agent.broker.money import cost_of
+from agent.broker.policy.model_body import problem
 from agent.broker.policy.words import Authority, EgressRequest
 from agent.broker.server import Call, Reply
 from agent.broker.state import RunState
@@ -33,8 +34,10 @@ _ROUTE_TOOLS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(r"/issues$"), ("file_issue",)),
     (re.compile(r"/issues/\d+/comments$"), ("comment",)),
     (re.compile(r"/issues/comments/\d+$"), ("comment", "submit_review", "review_comment")),
+    (re.compile(r"/pulls/\d+/reviews$"), ("submit_review",)),
     (re.compile(r"/pulls/"), ("review_comment", "submit_review")),
 )
+OWN_MARK = "<!-- airlock"
 _OWN = re.compile(r"/(issues|pulls)/comments/(\d+)$")
 
 
@@ -51,6 +54,7 @@ class EgressOperation:
         self._api = api
         self._own: set[str] = set()
         self._models = {str(m.get("connection")): str(m.get("model", "")) for m in run.facts.models}
+        self._wires = {str(m.get("connection")): str(m.get("wire", "")) for m in run.facts.models}
 
     def handle(self, call: Call) -> Reply:
         """Send one request; a refusal is an answer of status 403 or 409, never an error of the channel."""
@@ -62,10 +66,13 @@ class EgressOperation:
         headers = {str(k): str(v) for k, v in headers.items()}
         if connection == "model" or connection.startswith("model-"):
             return self._model(call, EgressRequest(connection, method, path, query, headers, call.payload))
+        with self._run.lock:
+            if not self._run.meter.request():
+                raise Refusal("limit", "The run has sent more requests than its cap on tool calls allows.")
         body = call.payload
         writes = connection == "github" and method != "GET"
         if writes:
-            self._allow(method, path)
+            self._allow(method, path, call.payload)
             body = neutralised(body)
         request = EgressRequest(connection, method, path, query, headers, body)
         answer = self._egress.send(request, self._authority(method, path))
@@ -82,7 +89,7 @@ class EgressOperation:
         gates = frozenset({OWN_TEXT_GATE}) if method == "PATCH" and self._is_own(path) else frozenset()
         return Authority("harness", self._run.tiers, gates)
 
-    def _allow(self, method: str, path: str) -> None:
+    def _allow(self, method: str, path: str, body: bytes) -> None:
         """Caps and denied tools. A refusal here is softer than a tier's: the run goes on."""
         run = self._run
         for pattern, tools in _ROUTE_TOOLS:
@@ -90,9 +97,9 @@ class EgressOperation:
                 if Tier.COMMENT in run.tiers and not any(tool in run.facts.tools for tool in tools):
                     raise Refusal("egress_tier_blocked", f"{' and '.join(tools)} is denied in this run.")
                 break
-        if method == "POST" and Tier.COMMENT in run.tiers:
+        if method in ("POST", "PATCH") and Tier.COMMENT in run.tiers:
             with run.lock:
-                if not run.meter.comment():
+                if not run.meter.comment(_texts_in(body)):
                     raise Refusal("limit", f"The cap of {run.meter.limits.max_comments} comments is reached.")
 
     def _is_own(self, path: str) -> bool:
@@ -107,7 +114,11 @@ class EgressOperation:
             comment = self._api.get(f"{kind}/comments/{number}", step="see whose comment it is")
         except (UpstreamError, Refusal):
             return False
-        return isinstance(comment, dict) and is_own(comment, self._run.facts.options.get("own_login"))
+        if not isinstance(comment, dict) or not is_own(comment, self._run.facts.options.get("own_login")):
+            return False
+        # every workflow of the repository writes as this login: ours bears our mark and stands where the run is
+        about = str(comment.get("issue_url") or comment.get("pull_request_url") or "").rpartition("/")[2]
+        return OWN_MARK in str(comment.get("body", "")) and about == str(self._run.facts.number)
 
     def _written(self, path: str, body: bytes) -> None:
         try:
@@ -127,12 +138,26 @@ class EgressOperation:
                 (done.issues if issue else done.comments).append(url)
         self._run.record("comment", kind="issue" if issue else kind, url=str(url or ""), number=data.get("number"))
 
+    def _refused_body(self, call: Call, request: EgressRequest, sentence: str) -> Reply:
+        code = "egress_body_blocked"
+        where = {"connection": request.connection, "method": request.method, "path": request.path[:200]}
+        self._run.record("egress.denied", code=code, reason=sentence, **where)
+        with self._run.lock:
+            self._run.done.denials.append(f"{request.method} {request.path[:200]}: {code}")
+        call.more({"status": 403, "headers": {}, "refused": True}, b"")
+        body = {"status": 403, "error": {"code": code, "message": sentence}}
+        return {"status": 403, "refused": True}, json.dumps(body).encode()
+
     def _model(self, call: Call, request: EgressRequest) -> Reply:
         """A turn. Its usage is counted from the provider's bytes, not from what the harness reports."""
         run = self._run
         with run.lock:
             if not run.meter.turn():
                 raise Refusal("limit", f"The run has reached its limit: {run.meter.reached}.")
+        name = request.connection
+        bad = problem(self._wires.get(name, ""), self._models.get(name, ""), request.body)
+        if bad is not None:
+            return self._refused_body(call, request, f"The body is refused: {bad}.")
         stream = self._egress.stream(request, Authority("harness", frozenset({Tier.READ})))
         seen = bytearray()
         try:
@@ -150,6 +175,16 @@ class EgressOperation:
             with run.lock:
                 run.meter.used(used.read, used.written, cost_of(self._models.get(request.connection, ""), used))
         return {"status": stream.status}, b""
+
+
+def _texts_in(body: bytes) -> int:
+    """How many texts a write posts: a review's comments count one by one."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return 1
+    comments = value.get("comments") if isinstance(value, dict) else None
+    return 1 + (len(comments) if isinstance(comments, list) else 0)
 
 
 def neutralised(body: bytes) -> bytes:

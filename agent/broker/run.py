@@ -61,6 +61,7 @@ from agent.kernel.confine import confine_broker
 
 CONTAINER_TEMP = "/github/runner_temp"  # where a container action sees RUNNER_TEMP
 PAGE_BYTES = 8 << 20  # of a transcript that is made a page of at once; of a larger one `view` makes it
+CANCELLED = "The run was cancelled."
 CANCEL_WAIT_S = 1.0  # for a handler to let go of the state before the partial report is written
 
 
@@ -92,7 +93,9 @@ class Broker:
         self._run: RunState | None = None
         self._live: Live | None = None
         self._cancelled = False
+        self._ready = threading.Event()
         self._control = Caller(control, on_notice=self._notice)  # last: a cancel may come at once
+        self._ready.set()
 
     def run(self, event: bytes) -> int:
         """Everything; never raises."""
@@ -127,6 +130,8 @@ class Broker:
         opening = open_run(settings, trigger, egress, secrets.has)
         if isinstance(opening, Skip):
             return self._skipped(opening.sentence)
+        if self._cancelled:
+            return self._failed(CANCELLED)
         self._introduce(opening)
         run = self._prepare(settings, opening)
         egress = self._egress(opening.policy, secrets, transport, run=run)
@@ -342,7 +347,7 @@ class Broker:
             record=self._record,
         )
         if self._cancelled:
-            return "The run was cancelled."
+            return CANCELLED
         done = run.lifecycle.setup()  # 7
         if done is not None and not done.ok:
             return setup_failed(run, done)
@@ -378,6 +383,7 @@ class Broker:
             self._stop_harness()
         server = Server(self._harness, handlers, on_fault=self._fault)
         why = server.serve()
+        self._stop_harness()  # one that hung up may live on, and must not touch what is judged from here on
         timer.cancel()
         if run.sandbox is not None:
             run.sandbox.close()
@@ -385,6 +391,7 @@ class Broker:
 
     def _stop_harness(self) -> None:
         """End the harness; its channel closes and `serve` returns."""
+        self._ready.wait()
         try:
             self._control.call("harness.stop")
         except (CallFailed, ChannelError):
@@ -482,7 +489,7 @@ class Broker:
         self._log.end_group()
         stop_reason = StopReason.ERROR
         if self._cancelled:
-            stop_reason, sentence = StopReason.CANCELLED, "The run was cancelled."
+            stop_reason, sentence = StopReason.CANCELLED, CANCELLED
         try:
             name = f"run-{self._plan.get('GITHUB_RUN_ID') or 'local'}"
             write_error(

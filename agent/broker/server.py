@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.contract.errors import AirlockError, Refusal, ToolInputError, UpstreamError
-from agent.kernel.channel import Channel, ChannelError, Frame
+from agent.kernel.channel import Channel, ChannelError, Frame, FrameTooLarge
 
 IN_FLIGHT = 16
+NOTICE = "event"  # the one operation that may run in the reader's thread: it does nothing that takes long
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,9 @@ class Server:
         if handler is None:
             self._refuse(number, "bad_request", "no such operation")
             return
+        if number == 0 and op != NOTICE:
+            self._refuse(0, "bad_request", "only an event may go without an answer")
+            return
         if number == 0:
             self._run(0, op, handler, frame)
             return
@@ -142,8 +146,15 @@ class Server:
             self._refuse(number, "error", "internal error; it is in the transcript")
         else:
             if number:
-                with suppress(ChannelError):
-                    self._channel.send({**fields, "id": number, "ok": True}, payload)
+                self._answer(number, fields, payload)
+
+    def _answer(self, number: int, fields: dict[str, Any], payload: bytes) -> None:
+        try:
+            self._channel.send({**fields, "id": number, "ok": True}, payload)
+        except FrameTooLarge as exc:
+            self._refuse(number, "error", f"It was done, but the answer is too large to be sent: {exc}")
+        except ChannelError:
+            return  # the harness is gone; serve() sees it
 
     def _refuse(self, number: int, code: str, message: str) -> None:
         with suppress(ChannelError):

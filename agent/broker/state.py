@@ -44,6 +44,7 @@ class Done:
     """What left this run, for the report and for not doing it twice.
 
     Attributes:
+        tips: by branch, the local commit that was pushed to it last.
         unpublished: why the last push or pull request failed at GitHub; empty once one went through.
     """
 
@@ -55,6 +56,7 @@ class Done:
     gates: list[GateVerdict] = field(default_factory=list)
     denials: list[str] = field(default_factory=list)
     unpublished: str = ""
+    tips: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass

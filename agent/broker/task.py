@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from agent.contract.errors import UserError
 
@@ -52,14 +53,23 @@ def check_wish(wish: str, payload_texts: list[str]) -> None:
     Raises:
         UserError: a text of the payload of 20 characters or more stands in the task.
     """
-    flat = _flat(wish)
+    flat = {_flat(wish), _flat(_unescaped(wish))}
     for text in payload_texts:
-        piece = _flat(text)
-        if len(piece) >= SMUGGLE_LENGTH and piece in flat:
+        pieces = {_flat(line) for line in (text, *text.splitlines())}
+        if any(len(piece) >= SMUGGLE_LENGTH and any(piece in one for one in flat) for piece in pieces):
             raise UserError(
                 "Input `task` holds text of the event (a title, body, comment or branch name). Anyone who can "
                 "write that text could give orders. Remove the expression: the model reads the event by get_request."
             )
+
+
+def _unescaped(wish: str) -> str:
+    """The wish with JSON's escapes undone: `toJSON(...)` in a workflow gives them."""
+    return _ESCAPE.sub(lambda m: _ESCAPED.get(m[1]) or chr(int(m[2], 16)), wish)
+
+
+_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))')
+_ESCAPED = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 def payload_texts(event: bytes) -> list[str]:

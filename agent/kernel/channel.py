@@ -31,6 +31,10 @@ class ChannelError(Exception):
     """The peer is gone or sent something that is no frame."""
 
 
+class FrameTooLarge(ChannelError):
+    """A frame of our own is over a cap; nothing was sent, the channel is whole."""
+
+
 @dataclass(frozen=True)
 class Frame:
     """One message: JSON object and raw bytes."""
@@ -63,7 +67,7 @@ class Channel:
         """
         head = json.dumps(header, separators=(",", ":")).encode()
         if len(head) > HEADER_CAP or len(payload) > PAYLOAD_CAP:
-            raise ChannelError(f"frame too large: header {len(head)} bytes, payload {len(payload)} bytes")
+            raise FrameTooLarge(f"frame too large: header {len(head)} bytes, payload {len(payload)} bytes")
         data = _LENGTHS.pack(len(head), len(payload)) + head
         try:
             with self._lock:

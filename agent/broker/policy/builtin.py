@@ -142,7 +142,7 @@ def model_connection(
         ),
         attach=(Attach(header.lower(), secret, prefix=scheme),) if header else (),
         fixed=(("content-type", "application/json"), ("user-agent", USER_AGENT), *fixed),
-        caller_headers={"accept": None, "anthropic-beta": None},
+        caller_headers={"accept": None},
         insecure=origin.startswith("http:"),
         timeout_s=MODEL_TIMEOUT_S,
     )

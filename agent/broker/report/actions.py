@@ -69,6 +69,7 @@ def get_input(name: str) -> str:
 
 def _text(value: Any) -> Any:
     if isinstance(value, str):
-        shown = value.replace("\r\n", "\n").replace("\r", "\n")
+        whole = value.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair cannot be written
+        shown = whole.replace("\r\n", "\n").replace("\r", "\n")
         return shown if len(shown) <= OUTPUT_CAP else shown[:OUTPUT_CAP] + "\n[cut]"
     return value
