@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,13 @@ from agent.broker.report.changes import changes_of
 from agent.broker.report.facts import Change, RunReport
 from agent.broker.report.log import Log
 from agent.broker.report.results import Results
+from agent.broker.run import Broker
 from agent.broker.state import Ending, RunState
 from agent.contract.errors import UpstreamError
 from agent.contract.facts import RunFacts
 from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.contract.sandbox import ExecResult
+from agent.kernel.channel import Channel
 from tests.support.action import parse_outputs
 
 TOKEN = "ghs_" + "Cl0singTest" * 4
@@ -197,3 +201,23 @@ def test_the_files_of_a_diff_are_counted() -> None:
         Change("l.png", None, None),
     )
     assert changes_of("") == ()
+
+
+def test_a_cancel_that_came_before_the_broker_listens_is_heard_and_no_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runner may cancel in the first instant: the notice lies in the socket when the broker is made."""
+    crashed: list[str] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: crashed.append(str(args.exc_value)))
+    for _ in range(50):
+        ours, control = socket.socketpair()
+        theirs, harness = socket.socketpair()
+        launch = Channel(ours)
+        launch.send({"id": 0, "op": "cancel", "signal": 2})
+        Broker({"airlock.results": str(tmp_path)}, {}, Channel(control), Channel(harness))
+        frame = launch.recv()
+        assert frame is not None
+        assert frame.header["op"] == "harness.stop"
+        launch.close()
+        theirs.close()
+    assert crashed == []
