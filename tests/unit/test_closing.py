@@ -26,7 +26,7 @@ from agent.contract.errors import UpstreamError
 from agent.contract.facts import RunFacts
 from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.contract.sandbox import ExecResult
-from agent.kernel.channel import Channel
+from agent.kernel.channel import Caller, Channel
 from tests.support.action import parse_outputs
 
 TOKEN = "ghs_" + "Cl0singTest" * 4
@@ -209,7 +209,16 @@ def test_a_cancel_that_came_before_the_broker_listens_is_heard_and_no_crash(
     """The runner may cancel in the first instant: the notice lies in the socket when the broker is made."""
     crashed: list[str] = []
     monkeypatch.setattr(threading, "excepthook", lambda args: crashed.append(str(args.exc_value)))
-    for _ in range(50):
+
+    class Late(Caller):
+        """Gives the reading thread time to act before its maker has a name for it."""
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            time.sleep(0.05)
+
+    monkeypatch.setattr("agent.broker.run.Caller", Late)
+    for _ in range(5):
         ours, control = socket.socketpair()
         theirs, harness = socket.socketpair()
         launch = Channel(ours)
