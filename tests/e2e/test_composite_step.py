@@ -155,7 +155,7 @@ def test_after_a_kill_the_second_step_puts_the_workspace_back(
 
     assert result.exit_status == -signal.SIGKILL
     assert len(running) == 2, "the action's container and the sandbox's"
-    assert [e["tool"] for e in result.events("tool.call")] == ["run_command"] or result.events("tool.call")
+    assert [call["name"] for call in result.events("tool.call")] == ["run_command"]
     assert tree(world.workspace / ".git") == before
     assert {path.lstat().st_uid for path in world.workspace.rglob("*")} == {owner}
 
@@ -223,7 +223,13 @@ def test_the_container_holds_no_secret_in_sight_and_the_jobs_environment_does_no
     assert [v for v in own["Config"]["Env"] if not v.startswith("PATH=")] == []
     assert own["Args"][-1] == "--stdin"
     host = own["HostConfig"]
-    assert sorted(host["CapAdd"]) == ["CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID"]
+    assert sorted(name.removeprefix("CAP_") for name in host["CapAdd"]) == [
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "KILL",
+        "SETGID",
+        "SETUID",
+    ]
     assert (host["CapDrop"], host["SecurityOpt"]) == (["ALL"], ["no-new-privileges"])
     assert (host["ReadonlyRootfs"], host["Privileged"], host["NetworkMode"]) == (True, False, "default")
     work = str(world.workspace)
