@@ -221,6 +221,7 @@ def test_a_cancel_that_came_before_the_broker_listens_is_heard_and_no_crash(
     for _ in range(5):
         ours, control = socket.socketpair()
         theirs, harness = socket.socketpair()
+        ours.settimeout(10)
         launch = Channel(ours)
         launch.send({"id": 0, "op": "cancel", "signal": 2})
         Broker({"airlock.results": str(tmp_path)}, {}, Channel(control), Channel(harness))
