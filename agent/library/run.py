@@ -165,7 +165,7 @@ class _Run:
         self._results = Results(folder.absolute(), self._redactor)
         self._transcript = Transcript(self._results.transcript, self._redactor, time.time)
         self._stack.callback(self._transcript.close)
-        self._state = Path(tempfile.mkdtemp(prefix="airlock-run-"))
+        self._state = Path(tempfile.mkdtemp(prefix=f"airlock-run-{os.getpid()}-"))
         self._state.chmod(0o711)
         self._stack.callback(shutil.rmtree, self._state, ignore_errors=True)
 

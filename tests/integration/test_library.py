@@ -86,7 +86,7 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 def ask(tmp_path: Path, workspace: Path) -> Iterator[Callable[..., RunResult]]:
     """Runs a script of model turns; at the end no folder of a run is left."""
-    before = set(Path("/tmp").glob("airlock-run-*"))
+    before = set(Path("/tmp").glob(f"airlock-run-{os.getpid()}-*"))
 
     def run(turns: Any, *, mode: str = "review", config: dict[str, Any] | None = None, **given: Any) -> RunResult:
         with ModelServer(turns) as model:
@@ -105,7 +105,7 @@ def ask(tmp_path: Path, workspace: Path) -> Iterator[Callable[..., RunResult]]:
             return result
 
     yield run
-    assert set(Path("/tmp").glob("airlock-run-*")) - before == set()
+    assert set(Path("/tmp").glob(f"airlock-run-{os.getpid()}-*")) - before == set()
     assert list(workspace.parent.glob(".airlock-*")) == []
 
 
@@ -330,7 +330,7 @@ def test_a_normal_user_has_the_same_run(workspace: Path, tmp_path: Path) -> None
 
 def test_changes_come_back_when_the_run_raises(tmp_path: Path, workspace: Path) -> None:
     """Ctrl-C in the caller's thread: the files that were written are there, and nothing is left behind."""
-    before = set(Path("/tmp").glob("airlock-run-*"))
+    before = set(Path("/tmp").glob(f"airlock-run-{os.getpid()}-*"))
 
     def interrupt(_request: Any) -> Turn:
         threading.Timer(0.2, lambda: os.kill(os.getpid(), 2)).start()
@@ -348,7 +348,7 @@ def test_changes_come_back_when_the_run_raises(tmp_path: Path, workspace: Path) 
     assert (workspace / "half.txt").read_text() == "half\n"
     last = list(read(tmp_path / "results" / "transcript.jsonl"))[-1]
     assert (last["type"], last["stop_reason"]) == ("run.end", "cancelled")
-    assert set(Path("/tmp").glob("airlock-run-*")) - before == set()
+    assert set(Path("/tmp").glob(f"airlock-run-{os.getpid()}-*")) - before == set()
 
 
 def test_a_linked_worktree_can_be_worked_on(ask: Any, workspace: Path, tmp_path: Path) -> None:
