@@ -134,6 +134,31 @@ def test_a_cancel_leaves_a_partial_report_in_time(
     assert {path.lstat().st_uid for path in world.workspace.rglob("*")} == {owner}
 
 
+def test_a_cancel_during_publishing_is_reported(make: Callable[..., World], image: str, gateway: str) -> None:
+    """GitHub takes long to answer; what was pushed stands in the report."""
+    world = make()
+    branch = f"airlock/fix-{RUN_ID}"
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
+    world.github.fault("POST", ".*/pulls", delay=30)
+
+    def when(process: subprocess.Popen[str]) -> None:
+        while not any(r["path"].endswith("/pulls") and r["method"] == "POST" for r in world.github.records):
+            if world.repository.branch(branch) is not None:
+                time.sleep(1.5)
+                break
+            time.sleep(0.05)
+        cancel(process)
+
+    with ModelServer(fixing_turns(branch), host=gateway) as model:
+        result = composite(world, "workflow_run", event, model, sandbox="process").run(when=when, cleanup=False)
+
+    assert (result.outputs["outcome"], result.outputs["branch"], result.exit_status) == ("cancelled", branch, 6)
+    assert world.repository.branch(branch) is not None
+    assert world.repository.pulls() == []
+    assert branch in result.summary
+    assert {path.lstat().st_uid for path in world.workspace.rglob("*")} == {1001}
+
+
 @pytest.mark.parametrize("owner", [1001, 0])
 def test_after_a_kill_the_second_step_puts_the_workspace_back(
     make: Callable[..., World], image: str, gateway: str, owner: int

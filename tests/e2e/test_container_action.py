@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +16,7 @@ from tests.e2e.conftest import environment
 from tests.support.action import Result
 from tests.support.model_server import ModelServer
 from tests.support.model_turns import Call, Turn
-from tests.support.runner_harness import ContainerAction
+from tests.support.runner_harness import ContainerAction, cancel
 from tests.support.scenario import RUN_ID, World, fixing_turns
 
 ATTACK = r"""
@@ -31,7 +33,14 @@ env | cut -d= -f1 | sort | tr '\n' ' '
 
 
 def act(
-    world: World, image: str, gateway: str, turns: list[Turn], *, whole: bool = False, **options: Any
+    world: World,
+    image: str,
+    gateway: str,
+    turns: Any,
+    *,
+    whole: bool = False,
+    when: Callable[[Any], None] | None = None,
+    **options: Any,
 ) -> tuple[Result, ModelServer]:
     """The main job as a container action."""
     path = world.folder / "event.json"
@@ -50,7 +59,7 @@ def act(
             whole_work=whole,
             **options,
         )
-        return action.run(), model
+        return action.run(when=when), model
 
 
 def check_done(world: World, result: Result, owner: int) -> None:
@@ -97,3 +106,24 @@ def test_the_main_job_reaches_nothing_of_the_runner(
     assert not {n for n in names if n.startswith(("INPUT_", "GITHUB_", "ACTIONS_", "RUNNER_"))}
     assert "secret of an earlier step" not in json.dumps([r.raw.decode() for r in model.requests])
     assert sorted(p.name for p in temp.rglob("new")) == []
+
+
+def test_a_cancel_reaches_the_container(make: Callable[..., World], image: str, gateway: str) -> None:
+    """The runner signals the docker client, which hands signals on to the first process."""
+    world = make()
+    asked = threading.Event()
+
+    def hang(_: object) -> Turn:
+        asked.set()
+        time.sleep(30)
+        return Turn(text="late")
+
+    def when(process: Any) -> None:
+        asked.wait(60)
+        cancel(process)
+
+    result, _ = act(world, image, gateway, hang, when=when)
+
+    assert (result.outputs["outcome"], result.exit_status) == ("cancelled", 6)
+    assert (world.workspace / ".git/config").is_file()
+    assert list(world.workspace.rglob(".airlock-*")) == []
