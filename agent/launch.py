@@ -222,7 +222,7 @@ class Launch:
     def _report_crash(self, sentence: str) -> None:
         """The broker could not report; leave what a following step and a person need."""
         print(f"::error::{sentence} The transcript up to there is in {self.results}.", flush=True)
-        with suppress(OSError), (self.results / "outputs").open("a") as file:
+        with suppress(OSError), (self.results / "outputs").open("x") as file:  # what the broker wrote is better
             file.write("outcome=error\nstop-reason=error\n")
 
     # -- 5

@@ -34,7 +34,7 @@ def test_a_command_that_hangs_is_killed_and_told(tmp_path: Path) -> None:
     git = Git(tmp_path, search_path=path)
 
     for stdin in (b"", iter([b""])):
-        with pytest.raises(UpstreamError, match="git config: took longer than 0.5 s"):
+        with pytest.raises(UpstreamError, match=r"git config: took longer than 0.5 s"):
             git.run("config", "--list", stdin=stdin, timeout_s=0.5)
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / "pid").read_text()), 0)

@@ -42,7 +42,7 @@ def _labels(facts: RunFacts) -> str:
     if not labels or "comment" not in facts.options.get("tiers", ()) or "github_request" not in facts.tools:
         return ""
     route = f"POST /repos/{facts.repository}/issues/{{number}}/labels"
-    return f"- labels you may set, by github_request {route} with {{\"labels\": [..]}}: {', '.join(labels)}"
+    return f'- labels you may set, by github_request {route} with {{"labels": [..]}}: {", ".join(labels)}'
 
 
 def _facts(facts: RunFacts) -> str:
