@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from agent.contract.errors import UpstreamError
-from agent.contract.sandbox import ExecRequest, ExecResult, ProbeReport, SandboxSpec
+from agent.contract.errors import AirlockError, UpstreamError
+from agent.contract.sandbox import ExecRequest, ExecResult, ProbeItem, ProbeReport, SandboxSpec
 from agent.launch_place import Place
-from agent.sandbox.choice import Backend, choose
-from agent.sandbox.probe import ProbeTargets
+from agent.sandbox.choice import Backend
+from agent.sandbox.probe import ProbeTargets, probe
 
 
 class Sandboxes:
@@ -51,6 +51,7 @@ class Sandboxes:
         self._count = 0
         self._backend: Backend | None = None
         self._made: list[Any] = []
+        self._probed: tuple[SandboxSpec, Any] | None = None
 
     def start(self, spec: SandboxSpec) -> int:
         """Start a sandbox in the backend that passed its probe.
@@ -60,11 +61,25 @@ class Sandboxes:
         """
         if self._backend is None:
             raise UpstreamError("start sandbox", "no sandbox has passed its probe")
-        session = self._backend.start(spec)
+        session = self._take_probed(spec) or self._backend.start(spec)
         with self._lock:
             self._count += 1
             self._sessions[self._count] = session
             return self._count
+
+    def _take_probed(self, spec: SandboxSpec) -> Any:
+        """The sandbox that passed the probe, where just that one is wanted; it is ended when another comes first.
+
+        Setup comes first, and a sandbox from before it would not have its HOME.
+        """
+        with self._lock:
+            probed, self._probed = self._probed, None
+        if probed is None:
+            return None
+        if probed[0] == spec:
+            return probed[1]
+        probed[1].close()
+        return None
 
     def run(self, number: int, request: ExecRequest) -> ExecResult:
         """Run one command in a sandbox."""
@@ -80,6 +95,9 @@ class Sandboxes:
 
     def stop_all(self) -> None:
         """End every sandbox, and remove what a backend may have left."""
+        with suppress(Exception):
+            if self._probed is not None:
+                self._probed[1].close()
         for number in list(self._sessions):
             with suppress(Exception):  # one that will not close must not keep the others open
                 self.stop(number)
@@ -112,10 +130,27 @@ class Sandboxes:
                 lacking = f"no container backend: {exc}"
         if name in ("auto", "process"):
             candidates.append(self._process())
-        self._backend, reports = choose(candidates, spec, targets)
-        if not reports:
-            return ProbeReport("container", ok=False, loopback=False, missing=(lacking,))
-        return reports[-1]
+        report = ProbeReport("container", ok=False, loopback=False, missing=(lacking,))
+        for backend in candidates:
+            report = self._try(backend, spec, targets)
+            if report.ok:
+                self._backend = backend
+                break
+        return report
+
+    def _try(self, backend: Backend, spec: SandboxSpec, targets: ProbeTargets) -> ProbeReport:
+        """Probe one backend; the sandbox of a probe that held is kept for the run."""
+        try:
+            session = backend.start(spec)
+        except AirlockError as exc:
+            item = ProbeItem("start a sandbox", held=False, detail=str(exc))
+            return ProbeReport(backend.name, ok=False, loopback=False, items=(item,))
+        report = probe(session, spec.root, targets, backend=backend.name)
+        if report.ok:
+            self._probed = (spec, session)
+        else:
+            session.close()
+        return report
 
     def _process(self) -> Backend:
         from agent.sandbox.process import ProcessBackend
