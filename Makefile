@@ -46,7 +46,8 @@ check: $(READY)
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/zizmor --quiet --offline --persona auditor action.yml
-	$(VENV)/bin/hadolint Dockerfile
+	$(VENV)/bin/hadolint Dockerfile tests/e2e/runner.Dockerfile
+	$(VENV)/bin/shellcheck -x action/*.sh .ci/run .ci/docker-setup
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-actions action.yml
 	$(VENV)/bin/check-jsonschema --quiet --check-metaschema agent/broker/config.schema.json agent/broker/transcript.schema.json
 

@@ -145,6 +145,7 @@ def make_report(
         changes=_changes(run),
         branch=branch,
         commits=tuple(done.commits),
+        tip=done.pushed[branch].sha if branch else "",
         pull_request_url=done.pull.url if done.pull else "",
         comments=len(done.comments) + len(done.issues),
         totals=_counted(run, totals),

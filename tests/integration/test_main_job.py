@@ -69,6 +69,9 @@ def test_a_failed_run_of_a_push_ends_in_a_pull_request_whose_tests_pass(world: W
     assert changed == ["prices/cart.py"]
     assert b"// 100" in (world.repository.read(branch, "prices/cart.py") or b"")
     assert world.repository.branch("main") == world.head
+    tip = world.repository.branch(branch)
+    assert tip is not None
+    assert tip[:12] in result.summary, "a person finds the commit that GitHub has"
     assert [(h["purpose"], h["passed"]) for h in result.events("hook.end")] == [("prepush", True), ("stop", True)]
     check_no_leak(world, result, model)
     assert watch.found == set()

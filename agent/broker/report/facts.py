@@ -61,7 +61,8 @@ class RunReport:
     Attributes:
         reason: why it stopped, a sentence of ours (which limit, which rule, which step failed).
         output: the model's last words; untrusted.
-        changes: the diff of the run by file. branch, commits, pull_request_url: what was published.
+        changes: the diff of the run by file. branch, tip, pull_request_url: what was published, `tip` as GitHub has
+            it. commits: made here, under ids of our own.
         comments: how many comments, reviews and issues were written.
         totals: sums of the transcript.
         notes: further sentences of ours (missing protections, network open, gate files touched).
@@ -79,6 +80,7 @@ class RunReport:
     changes: tuple[Change, ...] = ()
     branch: str = ""
     commits: tuple[str, ...] = ()
+    tip: str = ""
     pull_request_url: str = ""
     comments: int = 0
     totals: Totals = field(default_factory=Totals)

@@ -111,8 +111,7 @@ def _published(report: RunReport) -> str:
     if report.pull_request_url:
         lines.append(f"Pull request: {report.pull_request_url}")
     if report.branch:
-        commits = ", ".join(code(sha[:12]) for sha in report.commits)
-        lines.append(f"Branch {code(report.branch)}" + (f" at {commits}" if commits else ""))
+        lines.append(f"Branch {code(report.branch)}" + (f" at {code(report.tip[:12])}" if report.tip else ""))
     return "\n".join(f"- {line}" for line in lines)
 
 
