@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from tests.support.action import Result
 from tests.support.leaks import ProcessWatch, hits, in_files
 from tests.support.model_server import ModelServer
 from tests.support.model_turns import Call, Turn
-from tests.support.scenario import FIX, RUN_ID, World, fixing_turns
+from tests.support.scenario import API_KEY, FIX, RUN_ID, TOKEN, World, fixing_turns
 
 OUTPUTS = {
     "outcome",
@@ -29,6 +29,15 @@ OUTPUTS = {
     "cost-usd",
     "tool-calls",
 }
+
+
+@pytest.fixture(autouse=True)
+def watch() -> Iterator[ProcessWatch]:
+    """Every process of every job here: no secret in an environment or an argument."""
+    with ProcessWatch({"token": TOKEN, "key": API_KEY}) as looking:
+        yield looking
+    assert looking.found == set()
+    assert len(looking.seen) >= 3, "the watch must have seen launch, broker and harness"
 
 
 def check_no_leak(world: World, result: Result, model: ModelServer) -> None:
@@ -56,8 +65,7 @@ def test_a_failed_run_of_a_push_ends_in_a_pull_request_whose_tests_pass(world: W
     """D1, D4: read, reproduce, fix, gate, publish; the change is the fix and nothing else."""
     branch = f"airlock/fix-{RUN_ID}"
     event = world.github.event("workflow_run", world.repository, run=RUN_ID)
-    secrets = {"token": world.token, "key": world.api_key}
-    with ModelServer(fixing_turns(branch)) as model, ProcessWatch(secrets) as watch:
+    with ModelServer(fixing_turns(branch)) as model:
         result = world.run("workflow_run", event, model)
 
     check_whole(result)
@@ -74,8 +82,6 @@ def test_a_failed_run_of_a_push_ends_in_a_pull_request_whose_tests_pass(world: W
     assert tip[:12] in result.summary, "a person finds the commit that GitHub has"
     assert [(h["purpose"], h["passed"]) for h in result.events("hook.end")] == [("prepush", True), ("stop", True)]
     check_no_leak(world, result, model)
-    assert watch.found == set()
-    assert len(watch.seen) >= 3, "the watch must have seen launch, broker and harness"
 
 
 def test_a_pull_request_is_reviewed_with_comments_in_place(world: World) -> None:
