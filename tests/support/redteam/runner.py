@@ -43,6 +43,9 @@ def main(argv: Sequence[str], under_test: Product | None = None) -> int:
     except BadCase as exc:
         print(f"redteam: {exc}", file=sys.stderr)
         return 2
+    if not plans:
+        print(f"redteam: no case matches {options.only!r}; --list names them.", file=sys.stderr)
+        return 2
     if options.list:
         print("\n".join(f"{p.name}  mode {p.mode!r}{'  (dangerous)' if p.dangerous else ''}" for p in plans))
         return 0
