@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,7 +25,11 @@ def reads(count: int = 30) -> list[Turn]:
     return [Turn(calls=[Call("grep", {"pattern": f"p{n}"})]) for n in range(count)]
 
 
+ASKED = threading.Event()
+
+
 def slow(_: object) -> Turn:
+    ASKED.set()  # the server lists a request only when it has answered it
     time.sleep(30)
     return Turn(text="late")
 
@@ -68,8 +73,7 @@ def deliver(world: World, case: Case) -> Result:
         if case.interrupted:
 
             def when_asked(process: Any) -> None:
-                while not model.requests and process.poll() is None:
-                    time.sleep(0.02)
+                ASKED.wait(60)
                 interrupt(0.2)(process)
 
             options["interrupt_after"] = when_asked
