@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -67,7 +68,11 @@ def test_the_time_limit_ends_a_run_inside_a_command(world: World) -> None:
     assert leftovers(world) == []
 
 
+ASKED = threading.Event()
+
+
 def hang(_: object) -> Turn:
+    ASKED.set()  # the server lists a request only when it has answered it
     time.sleep(30)
     return Turn(text="late")
 
@@ -87,10 +92,11 @@ def test_a_cancel_leaves_a_partial_report_in_time(
     event = world.github.event("workflow_run", world.repository, run=RUN_ID)
 
     def when_busy(process: subprocess.Popen[str]) -> None:
-        while not model.requests:
+        while not (model.requests or ASKED.is_set()):
             time.sleep(0.05)
         interrupt(1.5)(process)
 
+    ASKED.clear()
     with ModelServer(turns) as model:
         result = world.run("workflow_run", event, model, interrupt_after=when_busy)
 
@@ -114,13 +120,14 @@ def test_a_killed_zone_ends_the_run_as_error_and_the_workspace_is_put_back(world
     event = world.github.event("workflow_run", world.repository, run=RUN_ID)
 
     def kill(process: subprocess.Popen[str]) -> None:
-        while not model.requests:
+        while not (model.requests or ASKED.is_set()):
             time.sleep(0.05)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         for pid in children:
             if victim.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
                 os.kill(int(pid), signal.SIGKILL)
 
+    ASKED.clear()
     with ModelServer(hang) as model:
         result = world.run("workflow_run", event, model, interrupt_after=kill)
 
