@@ -39,6 +39,12 @@ _STOPS = {
     "tool_use": ReplyStop.TOOL_CALLS,
     "refusal": ReplyStop.REFUSAL,
 }
+_DELTAS = {  # kind of a piece: the field that holds it, the field of the block that it belongs to
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "signature_delta": ("signature", "signature"),
+    "input_json_delta": ("partial_json", "raw"),
+}
 
 
 class AnthropicWire:
@@ -134,6 +140,7 @@ class AnthropicAssembler:
         self.finished = False
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
+        self._pieces: dict[tuple[int, str], list[str]] = {}  # joined once: a long answer comes in many
 
     def feed(self, event: str, data: Mapping[str, Any]) -> None:
         kind = string(data.get("type")) or event
@@ -142,7 +149,7 @@ class AnthropicAssembler:
         elif kind == "content_block_start":
             self._blocks[integer(data.get("index"))] = dict(mapping(data.get("content_block")))
         elif kind == "content_block_delta":
-            self._delta(self._blocks.setdefault(integer(data.get("index")), {}), mapping(data.get("delta")))
+            self._delta(integer(data.get("index")), mapping(data.get("delta")))
         elif kind == "message_delta":
             self._message.update(mapping(data.get("delta")))
             usage = {k: v for k, v in mapping(data.get("usage")).items() if v is not None}
@@ -152,19 +159,17 @@ class AnthropicAssembler:
         elif kind == "error":
             raise ProviderError(from_error_object(mapping(data.get("error"))))
 
-    @staticmethod
-    def _delta(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
-        for kind, source, target in (
-            ("text_delta", "text", "text"),
-            ("thinking_delta", "thinking", "thinking"),
-            ("signature_delta", "signature", "signature"),
-            ("input_json_delta", "partial_json", "raw"),
-        ):
-            if delta.get("type") == kind:
-                block[target] = string(block.get(target)) + string(delta.get(source))
+    def _delta(self, index: int, delta: Mapping[str, Any]) -> None:
+        source, target = _DELTAS.get(string(delta.get("type")), ("", ""))
+        if target:
+            self._pieces.setdefault((index, target), []).append(string(delta.get(source)))
 
     def response(self) -> dict[str, Any]:
-        return {**self._message, "content": [self._blocks[index] for index in sorted(self._blocks)]}
+        blocks = {index: dict(block) for index, block in self._blocks.items()}
+        for (index, target), pieces in self._pieces.items():
+            block = blocks.setdefault(index, {})
+            block[target] = "".join([string(block.get(target)), *pieces])
+        return {**self._message, "content": [blocks[index] for index in sorted(blocks)]}
 
 
 def _caches(settings: Settings) -> bool:

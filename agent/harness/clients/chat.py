@@ -134,7 +134,8 @@ class ChatAssembler:
     def __init__(self) -> None:
         self.finished = False
         self._top: dict[str, Any] = {}
-        self._message: dict[str, Any] = {}
+        self._pieces: dict[str, list[str]] = {}  # joined once: a long answer comes in many
+        self._details: list[Mapping[str, Any]] = []
         self._calls: list[dict[str, Any]] = []
         self._by_index: dict[int, dict[str, Any]] = {}
         self._finish_reason = ""
@@ -153,9 +154,8 @@ class ChatAssembler:
     def _delta(self, delta: Mapping[str, Any]) -> None:
         for key in ("content", "refusal", "reasoning_content", "reasoning"):
             if text := string(delta.get(key)):
-                self._message[key] = string(self._message.get(key)) + text
-        if details := listing(delta.get("reasoning_details")):
-            self._message.setdefault("reasoning_details", []).extend(details)
+                self._pieces.setdefault(key, []).append(text)
+        self._details += listing(delta.get("reasoning_details"))
         for piece in listing(delta.get("tool_calls")):
             self._piece(piece)
 
@@ -165,7 +165,7 @@ class ChatAssembler:
         known = self._by_index.get(index) if isinstance(index, int) else (self._calls[-1] if self._calls else None)
         # Some servers leave the index out or always send 0: a new id with a name is a new call.
         if known is None or (new_id and known["id"] and new_id != known["id"] and function.get("name")):
-            known = {"id": "", "name": "", "arguments": ""}
+            known = {"id": "", "name": "", "arguments": []}
             self._calls.append(known)
             if isinstance(index, int):
                 self._by_index[index] = known
@@ -173,9 +173,9 @@ class ChatAssembler:
         known["name"] = known["name"] or string(function.get("name"))
         arguments = function.get("arguments")
         if isinstance(arguments, dict):
-            known["arguments"] = json.dumps(arguments, ensure_ascii=False)
+            known["arguments"] = [json.dumps(arguments, ensure_ascii=False)]
         else:
-            known["arguments"] += string(arguments)
+            known["arguments"].append(string(arguments))
         if piece.get("extra_content"):
             known["extra_content"] = piece["extra_content"]
 
@@ -185,11 +185,14 @@ class ChatAssembler:
                 **{key: value for key, value in call.items() if key == "extra_content"},
                 "id": call["id"],
                 "type": "function",
-                "function": {"name": call["name"], "arguments": call["arguments"]},
+                "function": {"name": call["name"], "arguments": "".join(call["arguments"])},
             }
             for call in self._calls
         ]
-        message = {**self._message, "tool_calls": calls}
+        message: dict[str, Any] = {key: "".join(pieces) for key, pieces in self._pieces.items()}
+        if self._details:
+            message["reasoning_details"] = self._details
+        message["tool_calls"] = calls
         return {**self._top, "choices": [{"message": message, "finish_reason": self._finish_reason}]}
 
 
