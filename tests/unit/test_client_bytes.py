@@ -137,7 +137,7 @@ def streamed(wire: str, texts: list[str]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai-chat"])
 def test_pieces_of_an_answer_are_joined_once(wire: str) -> None:
-    """No piece is added to the text before it: 1 MB in 40,000 pieces would copy 20 GB. (Responses sends whole items.)"""
+    """No piece is added to the text before it: 1 MB in 40,000 pieces would copy 20 GB."""
     assembler = WIRES[wire].assembler()
     for event in streamed(wire, [Piece(f"{n};") for n in range(100)]):
         assembler.feed("", event)
