@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 READY := $(VENV)/.ready-dev
 READY_RUN := $(VENV)/.ready
 
-.PHONY: help demo test cover check fix bench redteam scope lock clean
+.PHONY: help demo test cover check fix docs bench redteam scope lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make test   run every test this machine can run"
 	@echo "make check  lint, types, import contracts, workflow and schema checks"
 	@echo "make fix    format and fix what can be fixed by itself"
+	@echo "make docs   write docs/configuration.md from the schema and action.yml"
 	@echo "make bench  print the cost table"
 	@echo "make cover  see that tests reach every branch of the decisions on egress and people"
 	@echo "make scope  see what a run refuses that asks for more than its scope"
@@ -54,6 +55,9 @@ check: $(READY)
 fix: $(READY)
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+docs: $(READY)
+	$(PY) -m tests.support.configuration_page
 
 # Decisions that let something out: every statement and branch of them is reached by their own tests.
 DECISIONS := agent.broker.policy agent.broker.gate agent.broker.own_branch
