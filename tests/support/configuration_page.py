@@ -93,7 +93,7 @@ def _modes() -> Iterator[str]:
 def _keys() -> Iterator[str]:
     yield "\n## Keys of `.github/airlock.yml`\n"
     yield "An unknown key, a wrong type or a name that names nothing is an error with file, line and what was expected."
-    yield "`NAME` is a name of your own, `[]` each entry of a list. A default of nothing means that the key is not set.\n"
+    yield "`NAME` is a name of your own, `[]` each entry of a list. Without a default the key is not set.\n"
     yield from _head("key", "type", "default", "meaning", "example")
     for key, node in walk(schema(), ""):
         default = _code(_flow(node["default"])) if "default" in node else ""
