@@ -172,6 +172,11 @@ EVENTS: Mapping[str, EventType] = {
         {"connection": TEXT, "method": TEXT, "path": TEXT, "code": TEXT},
         {"n": WHOLE, "authority": TEXT, "reason": TEXT, "message": TEXT, "rules": LIST},
     ),
+    "egress.dry_run": EventType(
+        "a write that was allowed and, in a dry run, not sent",
+        {"connection": TEXT, "method": TEXT, "path": TEXT},
+        {"n": WHOLE, "query": ANY, "authority": TEXT, "bytes": WHOLE, "body": ANY},
+    ),
     "command": EventType(
         "a command in the sandbox, as `wait` saw it",
         {"command": TEXT},

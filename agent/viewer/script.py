@@ -134,6 +134,8 @@ const RENDER = {
   "egress.request": (e) => [head(str(e.method) + " " + str(e.path), dim("to " + str(e.connection)))],
   "egress.response": (e) => [
     head("Answer", tag(str(e.status) || "none came", unanswered(e) ? "bad" : "good"), dim(took(e))), text(e.error)],
+  "egress.dry_run": (e) => [
+    head("Not sent (dry run): " + str(e.method) + " " + str(e.path), dim("to " + str(e.connection))), text(e.body)],
   "command": (e) => [
     head("Command ended", passed(e.exit_code === 0 && !e.timed_out, "exit status 0", ended(e)),
       dim([secs(num(e.duration_ms)), e.output_id ? "full text in output/" + str(e.output_id) + ".txt" : ""]

@@ -4,7 +4,7 @@ House rules:
 * The secret is read after the verdict and lives in one local header dictionary; no record, error or
   representation sees it.
 * What is asked for is recorded whether it was sent or refused (D7): `egress.request`, `egress.response`,
-  `egress.denied`, and on the way `egress.redirect`, `egress.wait`.
+  `egress.denied`, and on the way `egress.redirect`, `egress.wait`; in a dry run `egress.dry_run` for each write.
 * A signed address is a credential while it lasts: it is never recorded, returned or put into an error.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 from agent.broker.egress.answers import BUFFER_CAP, EgressResponse, EgressStream, capped, passed_on, refusal
 from agent.broker.egress.attempts import Attempts, Clock, RealClock, Record, Sending
+from agent.broker.egress.dry_run import is_write, stand_in, summarised
 from agent.broker.egress.incoming import IncomingText
 from agent.broker.egress.limits import WRITE_PAUSE_S
 from agent.broker.egress.outgoing import OutgoingText
@@ -45,12 +46,14 @@ class Egress:
         remaining_s: Callable[[], float] = lambda: 600.0,
         clock: Clock | None = None,
         write_pause_s: float = WRITE_PAUSE_S,
+        dry_run: bool = False,
     ) -> None:
         """
         Args:
             redactor: of the run's known values, for what is sent and for what the harness gets back.
             remaining_s: seconds left of the run's wall clock; nothing waits longer than that.
             write_pause_s: seconds between two requests that create content at GitHub; 0 turns pacing off.
+            dry_run: send nothing that changes anything; see `egress.dry_run`.
         """
         self._policy = policy
         self._secrets = secrets
@@ -66,6 +69,7 @@ class Egress:
             clock=self._clock,
             write_pause_s=write_pause_s,
         )
+        self._dry_run = dry_run
         self._count_lock = threading.Lock()
         self._count = 0
 
@@ -102,6 +106,8 @@ class Egress:
             wire, verdict = self._outgoing.prepare(wire, verdict, request.connection)
         if wire is None:
             return self._denied(number, request, authority, verdict)
+        if self._dry_run and is_write(request.connection, wire):
+            return self._kept_back(number, request, authority, wire)
         try:
             headers = self._with_secret(wire)
         except SecretUnavailable as exc:
@@ -147,6 +153,20 @@ class Egress:
             else:
                 headers[attach.header] = attach.prefix + value
         return headers
+
+    def _kept_back(self, number: int, request: EgressRequest, authority: Authority, wire: WireRequest) -> EgressStream:
+        self._record(
+            "egress.dry_run",
+            n=number,
+            connection=request.connection,
+            method=wire.method,
+            path=request.path,
+            query=dict(wire.query),
+            authority=authority.name,
+            bytes=len(wire.body),
+            body=summarised(wire.body),
+        )
+        return stand_in(wire)
 
     def _denied(self, number: int, request: EgressRequest, authority: Authority, verdict: Verdict) -> EgressStream:
         self._record(

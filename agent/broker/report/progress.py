@@ -47,6 +47,8 @@ class Progress:
             log.line(
                 f"refused: {data.get('method', '')} {_short(data.get('path', data.get('name')))} ({data.get('code')})"
             )
+        elif kind == "egress.dry_run":
+            log.line(f"dry run, not sent: {data.get('method')} {_short(data.get('path'))}")
         elif kind == "git.push":
             log.line(f"pushed {data.get('branch')} at {data.get('sha')}")
         elif kind == "pull_request":
