@@ -29,6 +29,7 @@ from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.contract.sandbox import ExecResult, Purpose
 from agent.contract.totals import Totals
 
+CANCELLED = "The run was cancelled."
 SETUP_TAIL = 4000  # bytes of each stream of a failed setup script in the report; the transcript has more
 DIFF_BYTES = 200_000  # of the run's diff in the transcript
 _CHANGING = frozenset({Tier.WRITE, Tier.SHELL, Tier.GIT})
@@ -42,7 +43,7 @@ def settle(run: RunState, channel_ended: str) -> tuple[StopReason, str]:
     """
     meter = run.meter
     if run.cancelled:
-        return StopReason.CANCELLED, "The run was cancelled."
+        return StopReason.CANCELLED, CANCELLED
     if run.remaining_s() <= 0:
         return StopReason.TIMEOUT, f"The time limit of {meter.limits.timeout_s / 60:g} minutes is reached."
     ending = run.ending

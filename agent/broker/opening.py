@@ -82,6 +82,13 @@ class Opening:
     start_sha: str | None
     base_sha: str | None
 
+    @property
+    def may_comment(self) -> bool:
+        """A restricted run says nothing at GitHub unless the configuration wants it (S6)."""
+        if self.mode.name == "restricted":
+            return self.config.agent.comment_when_restricted
+        return Tier.COMMENT in self.mode.tiers
+
 
 def event_of(settings: Settings, event: bytes) -> Trigger | Skip:
     """Step 2, first half: the event."""

@@ -12,57 +12,42 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from agent import __version__
-from agent.broker.closing import make_report, publish_report, publishing, settle, setup_failed, write_error, write_skip
-from agent.broker.egress import Egress, Reach, make_transport
+from agent.broker.closing import CANCELLED, make_report, publish_report, settle, write_error, write_skip
+from agent.broker.egress import Egress, make_transport, reach_of
 from agent.broker.egress.transport import Transport
-from agent.broker.event import Skip, Trigger
-from agent.broker.git.checkouts import Checkouts
-from agent.broker.git.fetch import Fetcher
-from agent.broker.git.publish import Publisher
-from agent.broker.git.rules import BranchRules, TreeRules
+from agent.broker.equip import Equipment
+from agent.broker.event import Skip
 from agent.broker.github import GitHubApi
-from agent.broker.guidance import Guidance, guidance_branch, read_guidance, with_guidance
-from agent.broker.lifecycle import Hook, Lifecycle
+from agent.broker.handlers import handlers
+from agent.broker.introduce import acknowledge, introduce, run_facts
 from agent.broker.limits import Meter
 from agent.broker.opening import Opening, event_of, first_policy, open_run
-from agent.broker.operations import Operations
-from agent.broker.operations_egress import EgressOperation
 from agent.broker.policy.words import Authority
 from agent.broker.redact import Redactor
 from agent.broker.report.facts import GateLine
 from agent.broker.report.live import Live
 from agent.broker.report.log import Log
+from agent.broker.report.place import place_of
 from agent.broker.report.progress import Progress, where
 from agent.broker.report.results import Results
-from agent.broker.report.tracking import Tracking
-from agent.broker.request import request_reply
-from agent.broker.sandboxes import Sandboxes
 from agent.broker.secrets import SecretStore
 from agent.broker.server import Server
-from agent.broker.settings import Settings, read_settings
+from agent.broker.settings import Settings, read_settings, run_name
 from agent.broker.state import RunState
-from agent.broker.task import build_task, check_wish, payload_texts
+from agent.broker.task import check_wish, payload_texts
 from agent.broker.transcript import Transcript
-from agent.broker.trusted_files import TrustedFiles, branch_tip
-from agent.broker.workbench import Bench, git_post, open_bench, spec_maker
 from agent.contract.errors import AirlockError, Refusal, UpstreamError, UserError
-from agent.contract.facts import RunFacts
 from agent.contract.modes import Tier
 from agent.contract.outcomes import OUTCOMES, StopReason
-from agent.contract.sandbox import ProbeReport, Purpose
 from agent.kernel.channel import Caller, CallFailed, Channel, ChannelError
 from agent.kernel.confine import confine_broker
 
-CONTAINER_TEMP = "/github/runner_temp"  # where a container action sees RUNNER_TEMP
 PAGE_BYTES = 8 << 20  # of a transcript that is made a page of at once; of a larger one `view` makes it
-CANCELLED = "The run was cancelled."
-CANCEL_WAIT_S = 1.0  # for a handler to let go of the state before the partial report is written
+PUSH_WAIT_S = 1.0  # for a push to let go of the state before the report is written; launch gives six seconds
 
 
 def main(control_fd: int, harness_fd: int, plan_fd: int, secrets_fd: int, event_fd: int) -> int:
@@ -107,7 +92,7 @@ class Broker:
             return self._failed(f"{exc} Nothing was changed.")
         except Exception as exc:
             # a bug of ours ends as a failed run with a place to look, not as a traceback in a public log
-            place = _place(exc)
+            place = place_of(exc)
             return self._failed(f"Airlock has a bug ({type(exc).__name__} at {place}). Nothing more was done.")
 
     def _steps(self, event: bytes) -> int:
@@ -122,7 +107,7 @@ class Broker:
         if isinstance(trigger, Skip):
             return self._skipped(trigger.sentence)
         check_wish(settings.task, payload_texts(event))
-        transport = make_transport(_reach(self._secret_inputs, self._plan))
+        transport = make_transport(reach_of(self._secret_inputs, self._plan.get("ca-certificates")))
         if not secrets.has("github-token"):
             raise UserError("Input `github-token` is empty. Pass `github-token: ${{ github.token }}`.")
         egress = self._egress(first_policy(settings, trigger), secrets, transport)
@@ -132,11 +117,19 @@ class Broker:
             return self._skipped(opening.sentence)
         if self._cancelled:
             return self._failed(CANCELLED)
-        self._introduce(opening)
+        introduce(
+            opening,
+            self._record,
+            self._log,
+            config_path=self._plan.get("config", ""),
+            unregistered_secrets=self._redactor.unregistered,
+        )
         run = self._prepare(settings, opening)
-        egress = self._egress(opening.policy, secrets, transport, run=run)
-        self._acknowledge(settings, opening, run, egress)
-        problem = self._equip(settings, opening, run, egress)
+        egress = self._egress(opening.policy, secrets, transport, run=run, dry_run=settings.dry_run)
+        self._live = acknowledge(settings, opening, run, egress)
+        # 6, 7. workspace, sandbox and setup
+        equipment = Equipment(self._plan, settings, opening, run, egress, self._control, self._redactor, self._log)
+        problem = equipment.equip()
         # 8. the loop, 9. and 10. inside it
         ended_by = problem or self._serve(run, egress, opening)
         # 11. the report
@@ -144,7 +137,15 @@ class Broker:
 
     # -- parts of the start
 
-    def _egress(self, policy: Any, secrets: SecretStore, transport: Transport, run: RunState | None = None) -> Egress:
+    def _egress(
+        self,
+        policy: Any,
+        secrets: SecretStore,
+        transport: Transport,
+        run: RunState | None = None,
+        *,
+        dry_run: bool = True,  # before the run is opened, nothing is written
+    ) -> Egress:
         return Egress(
             policy,
             secrets,
@@ -153,238 +154,37 @@ class Broker:
             redactor=self._redactor,
             remaining_s=run.remaining_s if run else lambda: 60.0,
             write_pause_s=float(self._plan.get("airlock.write_pause", 1.0)),
+            dry_run=dry_run,
         )
-
-    def _introduce(self, opening: Opening) -> None:
-        """Say what came in and who is allowed what, before anything is done."""
-        trigger, gate = opening.trigger, opening.gate
-        self._record(
-            "run.start",
-            mode=opening.mode.name,
-            event=trigger.event,
-            repository=trigger.repository,
-            version=__version__,
-            actor=trigger.actor,
-            number=trigger.number,
-            head_sha=opening.start_sha,
-            base_sha=opening.base_sha,
-            run_id=opening.run_id,
-            attempt=trigger.attempt,
-            models=[f"{m.provider}/{m.model}" for m in opening.models],
-            limits=asdict(opening.limits),
-            file_rules={
-                "protected_paths": list(opening.protected_paths),
-                "allow_protected_paths": list(opening.config.agent.allow_protected_paths),
-            },
-            unregistered_secrets=self._redactor.unregistered,
-        )
-        self._record("config", sha=opening.config_sha, path=self._plan.get("config", ""))
-        self._record(
-            "gate.decision",
-            mode=gate.mode,
-            wished=opening.wish.mode,
-            ceiling=gate.ceiling.name.lower(),
-            reason=gate.reason,
-            actors=[{"about": f.about, "ceiling": f.ceiling.name.lower(), "reason": f.reason} for f in gate.facts],
-        )
-        self._record("manifest", digest=opening.manifest.digest, document=opening.manifest.value)
-        self._log.group("Airlock")
-        self._log.line(f"Event {trigger.event} on {trigger.repository}. {opening.wish.why}")
-        self._log.line(f"Mode {opening.mode.name}. {gate.reason}")
-        self._log.line(f"Tools: {', '.join(opening.tools)}")
-        self._log.line(f"Manifest {opening.manifest.digest}")
-        self._log.end_group()
 
     def _prepare(self, settings: Settings, opening: Opening) -> RunState:
-        trigger = opening.trigger
-        is_pull = trigger.is_pull_request
-        facts = RunFacts(
-            mode=opening.mode.name,
-            event=trigger.event,
-            repository=trigger.repository,
-            workspace=settings.workspace,
-            base_sha=opening.base_sha,
-            head_sha=opening.start_sha,
-            number=trigger.number,
-            is_pull_request=is_pull,
-            run_id=opening.run_id,
-            tools=opening.tools,
-            task=build_task(
-                opening.mode.name,
-                repository=trigger.repository,
-                number=trigger.number,
-                is_pull_request=is_pull,
-                run_id=opening.run_id,
-                head_sha=opening.start_sha,
-                wish=settings.task,
-            ),
-            playbook=opening.mode.playbook,
-            playbook_is_text=opening.mode.name in opening.config.agent.modes,
-            max_tool_calls=opening.limits.max_tool_calls,
-            max_turns=opening.limits.max_turns,
-            timeout_s=opening.limits.timeout_s,
-            max_tokens=opening.limits.max_tokens,
-            models=tuple(
-                {"connection": m.connection, "wire": m.wire, "model": m.model, "path": m.path} for m in opening.models
-            ),
-            branch_prefix=opening.config.agent.branch_prefix,
-            options={
-                "tiers": sorted(str(t) for t in opening.mode.tiers),
-                "protected_paths": list(opening.protected_paths),
-                "allow_protected_paths": list(opening.config.agent.allow_protected_paths),
-                "request_changes": opening.config.agent.request_changes,
-                "labels": list(opening.config.agent.set_labels),
-                "max_cost": opening.limits.max_cost_usd,
-                "base_branch_is_default": opening.base_branch == opening.default_branch,
-                "declared_tools": opening.declared.for_harness(),
-            },
-        )
         run = RunState(
-            facts=facts,
+            facts=run_facts(settings, opening),
             tiers=opening.mode.tiers,
             meter=Meter(opening.limits, started=self._started),
             record=self._record,
             declared=opening.declared,
             gate_files=frozenset(path for files in opening.hook_files.values() for path in files),
         )
-        run.cancelled = self._cancelled
         self._run = run
+        run.cancelled = run.cancelled or self._cancelled  # one that came before there was a run to tell
         self._control.notice("deadline", seconds=run.remaining_s())
         return run
-
-    def _acknowledge(self, settings: Settings, opening: Opening, run: RunState, egress: Egress) -> None:
-        """Show at GitHub that the trigger was seen, beside the start of the run and not before it."""
-        trigger = opening.trigger
-        if trigger.number is None or not _may_comment(opening):
-            return
-        name = _name(settings)
-        self._live = Live(
-            GitHubApi(egress, trigger.repository, Authority.publisher(run.tiers | {Tier.COMMENT})),
-            Tracking(mode=opening.mode.name, run_url=_run_url(settings), name=name),
-            number=trigger.number,
-            name=name,
-            text_kind=trigger.text_kind,
-            text_id=trigger.text_id,
-            attempt=trigger.attempt,
-            learn=lambda login: run.facts.options.update(own_login=login),
-            problem=lambda sentence: self._record("log", level="warning", message=sentence),
-        )
-        self._live.start()
-
-    def _equip(self, settings: Settings, opening: Opening, run: RunState, egress: Egress) -> str | None:
-        """6. workspace, probe, and 7. setup. Returns a sentence where the run may not go on."""
-        tiers = opening.mode.tiers
-        repository = opening.trigger.repository
-        bench = open_bench(
-            Path(settings.workspace),
-            Path(settings.state),
-            owner=(settings.uid, settings.gid),
-            temps=[Path(p) for p in (settings.fact("RUNNER_TEMP"), CONTAINER_TEMP) if p],
-            homes=[Path(p) for p in (self._plan.get("HOME"),) if p],
-            head_sha=opening.start_sha,
-            also=[sha for sha in (opening.base_sha,) if sha],
-            needs_git=bool(tiers & {Tier.WRITE, Tier.SHELL, Tier.GIT}),
-            git_dir=Path(place) if (place := self._plan.get("airlock.git_dir")) else None,
-            fetch=lambda shadow: Fetcher(shadow, git_post(egress), repository),
-            learn=lambda value: self._redactor.add("checkout-credential", value),
-        )
-        run.worktree = bench.worktree
-        if Tier.GIT in tiers and bench.worktree is not None:
-            run.publisher = self._publisher(opening, bench, egress)
-        if Tier.SHELL not in tiers:
-            return None
-        return self._open_sandbox(settings, opening, run, bench)
-
-    def _publisher(self, opening: Opening, bench: Bench, egress: Egress) -> Publisher:
-        trigger = opening.trigger
-        assert bench.shadow is not None
-        assert bench.worktree is not None
-        agent = opening.config.agent
-        return Publisher(
-            GitHubApi(egress, trigger.repository, Authority.publisher(opening.mode.tiers)),
-            bench.shadow,
-            owner=trigger.repository.partition("/")[0],
-            start=bench.worktree.start,
-            branches=BranchRules(
-                prefix=agent.branch_prefix,
-                default=opening.default_branch,
-                base=opening.base_branch,
-                protected=frozenset(b for b in (trigger.base_ref, trigger.head.ref) if b and b != opening.own_head),
-                head=opening.own_head,
-                targets=frozenset(b for b in (trigger.head.ref,) if b and not trigger.head.is_fork),
-            ),
-            trees=TreeRules(protected=opening.protected_paths, allowed=agent.allow_protected_paths),
-            holds_secret=lambda data: self._redactor.holds_known(data) is not None,
-            run_key=str(opening.run_id or self._plan.get("GITHUB_RUN_ID", "")),
-        )
-
-    def _open_sandbox(self, settings: Settings, opening: Opening, run: RunState, bench: Bench) -> str | None:
-        sandboxes = Sandboxes(self._control)
-        caches = [settings.fact("RUNNER_TOOL_CACHE"), *self._plan.get("AIRLOCK_TOOL_PATH", "").split(":")]
-        make_spec = spec_maker(bench.prepared, opening.config.agent.sandbox, [c for c in caches if c])
-        spec = make_spec(Purpose.MAIN, settings.workspace)
-        private = [str(Path(settings.state) / "shadow.git"), str(Path(settings.state) / "prepare")]
-        report = sandboxes.probe(spec, [*private, *bench.prepared.hidden])
-        self._record("sandbox.probe", **report.to_json())
-        self._log.line(_probe_line(report))
-        if not report.ok:
-            failed = "; ".join(f"{item.name}: {item.detail}" for item in report.items if not item.held)
-            return (
-                f"The sandbox did not pass its probe, so nothing may run in it. {failed or '; '.join(report.missing)}"
-            )
-        hooks = {p: Hook(command, opening.hook_files.get(p, {})) for p, command in opening.hooks.items()}
-        gates = Path(settings.state) / "gates"
-        gates.mkdir(mode=0o711)
-        assert bench.worktree is not None
-        run.lifecycle = Lifecycle(
-            hooks,
-            sandboxes,
-            Checkouts(bench.worktree, Path(settings.workspace), bench.prepared.uid, bench.prepared.gid),
-            folder=gates,
-            workspace=settings.workspace,
-            spec=make_spec,
-            remaining_s=run.remaining_s,
-            record=self._record,
-        )
-        if self._cancelled:
-            return CANCELLED
-        done = run.lifecycle.setup()  # 7
-        if done is not None and not done.ok:
-            return setup_failed(run, done)
-        run.sandbox = sandboxes.start(spec)
-        return None
 
     # -- the loop
 
     def _serve(self, run: RunState, egress: Egress, opening: Opening) -> str:
         """8. Answer the harness until it ends, the clock runs out, or a cancel comes."""
-        api = GitHubApi(egress, opening.trigger.repository, Authority.broker())
-        operations = Operations(run, self._redactor, self._folder)
-
-        @cache
-        def guidance() -> Guidance:
-            branch = guidance_branch(opening.trigger, opening.base_branch, opening.default_branch)
-            known = opening.config_sha if branch == opening.default_branch else None
-            return read_guidance(lambda: known or branch_tip(api, branch), lambda commit: TrustedFiles(api, commit))
-
-        offered = operations.handlers()
-        handlers = {
-            **offered,
-            **{name: publishing(run, offered[name]) for name in ("push", "pull_request")},
-            "egress": EgressOperation(run, egress, api).handle,
-            "request": lambda _: with_guidance(
-                request_reply(opening.trigger, opening.gate, opening.wish, own_head=opening.own_head), guidance()
-            ),
-        }
         timer = threading.Timer(max(0.0, run.remaining_s()), self._stop_harness)
         timer.daemon = True
         timer.start()
         if self._cancelled:
             self._stop_harness()
-        server = Server(self._harness, handlers, on_fault=self._fault)
-        why = server.serve()
+        answers = handlers(run, egress, opening, self._redactor, self._folder)
+        why = Server(self._harness, answers, on_fault=self._fault).serve()
         self._stop_harness()  # one that hung up may live on, and must not touch what is judged from here on
         timer.cancel()
+        run.lock.acquire(timeout=PUSH_WAIT_S)  # kept: what is under way may end, and nothing begins any more
         if run.sandbox is not None:
             run.sandbox.close()
         return why
@@ -403,7 +203,6 @@ class Broker:
             self._cancelled = True
             if self._run is not None:
                 self._run.cancelled = True
-                self._run.lock.acquire(timeout=CANCEL_WAIT_S)
                 if self._run.lifecycle is not None:
                     threading.Thread(target=self._run.lifecycle.stop, daemon=True).start()
             threading.Thread(target=self._stop_harness, daemon=True).start()
@@ -431,8 +230,8 @@ class Broker:
             config_sha=opening.config_sha,
             notes=("The sandbox's network was open, as configuration asks.",) if network == "open" else (),
             duration_s=time.monotonic() - self._started,
-            run_url=_run_url(settings),
-            name=_name(settings),
+            run_url=settings.run_url,
+            name=settings.run_name,
             version=__version__,
             transcript_digest=self._transcript.digest,
         )
@@ -442,7 +241,7 @@ class Broker:
             run,
             results=self._results,
             log=self._log,
-            api=writer if _may_comment(opening) else None,
+            api=writer if opening.may_comment else None,
             live=self._live,
         )
         self._end(stop_reason, reason)
@@ -491,7 +290,7 @@ class Broker:
         if self._cancelled:
             stop_reason, sentence = StopReason.CANCELLED, CANCELLED
         try:
-            name = f"run-{self._plan.get('GITHUB_RUN_ID') or 'local'}"
+            name = run_name(self._plan.get("GITHUB_RUN_ID", ""))
             write_error(
                 sentence,
                 stop_reason,
@@ -519,60 +318,9 @@ class Broker:
                 self._live.show(where(self._run))
 
     def _fault(self, op: str, exc: BaseException) -> None:
-        self._record("log", level="error", message=f"bug in operation {op}: {type(exc).__name__}", where=_place(exc))
+        self._record("log", level="error", message=f"bug in operation {op}: {type(exc).__name__}", where=place_of(exc))
 
 
 def _read(fd: int) -> bytes:
     with os.fdopen(fd, "rb") as file:
         return file.read()
-
-
-def _reach(secret_inputs: Mapping[str, str], plan: Mapping[str, Any]) -> Reach:
-    """Proxies of the runner; they may hold a password, so they arrive with the secrets."""
-    proxies = {
-        scheme: value
-        for scheme in ("http", "https")
-        if (value := secret_inputs.get(f"{scheme}_proxy") or secret_inputs.get(f"{scheme.upper()}_PROXY"))
-    }
-    no_proxy = secret_inputs.get("no_proxy") or secret_inputs.get("NO_PROXY") or ""
-    return Reach(proxies=proxies, no_proxy=no_proxy, ca_file=plan.get("ca-certificates") or None)
-
-
-def _name(settings: Settings) -> str:
-    """Of the hidden mark in this run's comments; the same for each of its attempts (A6)."""
-    return f"run-{settings.fact('GITHUB_RUN_ID') or 'local'}"
-
-
-def _may_comment(opening: Opening) -> bool:
-    """A restricted run says nothing at GitHub unless the configuration wants it (S6)."""
-    if opening.mode.name == "restricted":
-        return opening.config.agent.comment_when_restricted
-    return Tier.COMMENT in opening.mode.tiers
-
-
-def _run_url(settings: Settings) -> str:
-    server, repository, run = (settings.fact(f"GITHUB_{n}") for n in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
-    return f"{server}/{repository}/actions/runs/{run}" if server and run else ""
-
-
-def _probe_line(report: ProbeReport) -> str:
-    held = sum(item.held for item in report.items)
-    state = f"{held} of {len(report.items)} forbidden acts refused"
-    loopback = "yes" if report.loopback else "no"
-    missing = f"; missing here: {', '.join(report.missing)}" if report.missing else ""
-    return f"Sandbox {report.backend}: {state}; loopback: {loopback}{missing}"
-
-
-def _place(exc: BaseException) -> str:
-    """File and line of our own code where it happened; no values."""
-    place = "unknown"
-    trace = exc.__traceback__
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if f"{os.sep}agent{os.sep}" in file:
-            place = f"agent/{file.rpartition(f'{os.sep}agent{os.sep}')[2]}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return place
-
-
-__all__ = ["Broker", "Trigger", "main"]

@@ -49,6 +49,22 @@ class Settings:
         """A runner fact, or the empty text."""
         return self.facts.get(name, "")
 
+    @property
+    def run_name(self) -> str:
+        """Of the hidden mark in this run's comments."""
+        return run_name(self.fact("GITHUB_RUN_ID"))
+
+    @property
+    def run_url(self) -> str:
+        """The run's page, or the empty text."""
+        server, repository, run = (self.fact(f"GITHUB_{n}") for n in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
+        return f"{server}/{repository}/actions/runs/{run}" if server and run else ""
+
+
+def run_name(run_id: str) -> str:
+    """Name of a run; the same for each of its attempts (A6)."""
+    return f"run-{run_id or 'local'}"
+
 
 def read_settings(plan: Mapping[str, Any]) -> Settings:
     """Read the plan that launch made of the inputs.

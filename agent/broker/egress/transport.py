@@ -102,3 +102,14 @@ class _Chosen:
 
             self._direct = DirectTransport(self._reach)
         return self._direct.send(method, url, headers, body, timeout_s)
+
+
+def reach_of(secret_inputs: Mapping[str, str], ca_file: str | None) -> Reach:
+    """Proxies of the runner; they may hold a password, so they arrive with the secrets."""
+    proxies = {
+        scheme: value
+        for scheme in ("http", "https")
+        if (value := secret_inputs.get(f"{scheme}_proxy") or secret_inputs.get(f"{scheme.upper()}_PROXY"))
+    }
+    no_proxy = secret_inputs.get("no_proxy") or secret_inputs.get("NO_PROXY") or ""
+    return Reach(proxies=proxies, no_proxy=no_proxy, ca_file=ca_file or None)

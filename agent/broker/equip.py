@@ -1,0 +1,148 @@
+"""Steps 6 and 7 of a run: workspace, publisher, sandbox with its probe, setup script.
+
+Nothing that a model wrote runs here; the setup script is the repository's own, from its base branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.broker.closing import CANCELLED, setup_failed
+from agent.broker.egress import Egress
+from agent.broker.git.checkouts import Checkouts
+from agent.broker.git.dry_run import DryPublishing
+from agent.broker.git.fetch import Fetcher
+from agent.broker.git.publish import Publisher
+from agent.broker.git.rules import BranchRules, TreeRules
+from agent.broker.github import GitHubApi
+from agent.broker.lifecycle import Hook, Lifecycle
+from agent.broker.opening import Opening
+from agent.broker.policy.words import Authority
+from agent.broker.redact import Redactor
+from agent.broker.report.log import Log
+from agent.broker.sandboxes import Sandboxes
+from agent.broker.settings import Settings
+from agent.broker.state import RunState
+from agent.broker.workbench import Bench, git_post, open_bench, spec_maker
+from agent.contract.modes import Tier
+from agent.contract.sandbox import ProbeReport, Purpose
+from agent.kernel.channel import Caller
+
+CONTAINER_TEMP = "/github/runner_temp"  # where a container action sees RUNNER_TEMP
+
+
+@dataclass(frozen=True)
+class Equipment:
+    """What a run is equipped from; what it is equipped with lands in `run`.
+
+    Attributes:
+        plan: what launch told.
+        control: calls to launch, which starts sandboxes.
+    """
+
+    plan: Mapping[str, Any]
+    settings: Settings
+    opening: Opening
+    run: RunState
+    egress: Egress
+    control: Caller
+    redactor: Redactor
+    log: Log
+
+    def equip(self) -> str | None:
+        """Steps 6 and 7. Returns a sentence where the run may not go on."""
+        settings, opening, run = self.settings, self.opening, self.run
+        tiers = opening.mode.tiers
+        repository, egress = opening.trigger.repository, self.egress
+        bench = open_bench(
+            Path(settings.workspace),
+            Path(settings.state),
+            owner=(settings.uid, settings.gid),
+            temps=[Path(p) for p in (settings.fact("RUNNER_TEMP"), CONTAINER_TEMP) if p],
+            homes=[Path(p) for p in (self.plan.get("HOME"),) if p],
+            head_sha=opening.start_sha,
+            also=[sha for sha in (opening.base_sha,) if sha],
+            needs_git=bool(tiers & {Tier.WRITE, Tier.SHELL, Tier.GIT}),
+            git_dir=Path(place) if (place := self.plan.get("airlock.git_dir")) else None,
+            fetch=lambda shadow: Fetcher(shadow, git_post(egress), repository),
+            learn=lambda value: self.redactor.add("checkout-credential", value),
+        )
+        run.worktree = bench.worktree
+        if Tier.GIT in tiers and bench.worktree is not None:
+            run.publisher = self._publisher(bench)
+        if Tier.SHELL not in tiers:
+            return None
+        return self._open_sandbox(bench)
+
+    def _publisher(self, bench: Bench) -> Publisher:
+        opening = self.opening
+        trigger = opening.trigger
+        assert bench.shadow is not None
+        assert bench.worktree is not None
+        agent = opening.config.agent
+        api = GitHubApi(self.egress, trigger.repository, Authority.publisher(opening.mode.tiers))
+        return Publisher(
+            DryPublishing(api, bench.shadow) if self.settings.dry_run else api,
+            bench.shadow,
+            owner=trigger.repository.partition("/")[0],
+            start=bench.worktree.start,
+            branches=BranchRules(
+                prefix=agent.branch_prefix,
+                default=opening.default_branch,
+                base=opening.base_branch,
+                protected=frozenset(b for b in (trigger.base_ref, trigger.head.ref) if b and b != opening.own_head),
+                head=opening.own_head,
+                targets=frozenset(b for b in (trigger.head.ref,) if b and not trigger.head.is_fork),
+            ),
+            trees=TreeRules(protected=opening.protected_paths, allowed=agent.allow_protected_paths),
+            holds_secret=lambda data: self.redactor.holds_known(data) is not None,
+            run_key=str(opening.run_id or self.plan.get("GITHUB_RUN_ID", "")),
+        )
+
+    def _open_sandbox(self, bench: Bench) -> str | None:
+        settings, opening, run = self.settings, self.opening, self.run
+        sandboxes = Sandboxes(self.control)
+        caches = [settings.fact("RUNNER_TOOL_CACHE"), *self.plan.get("AIRLOCK_TOOL_PATH", "").split(":")]
+        make_spec = spec_maker(bench.prepared, opening.config.agent.sandbox, [c for c in caches if c])
+        spec = make_spec(Purpose.MAIN, settings.workspace)
+        private = [str(Path(settings.state) / "shadow.git"), str(Path(settings.state) / "prepare")]
+        report = sandboxes.probe(spec, [*private, *bench.prepared.hidden])
+        run.record("sandbox.probe", **report.to_json())
+        self.log.line(_probe_line(report))
+        if not report.ok:
+            failed = "; ".join(f"{item.name}: {item.detail}" for item in report.items if not item.held)
+            return (
+                f"The sandbox did not pass its probe, so nothing may run in it. {failed or '; '.join(report.missing)}"
+            )
+        hooks = {p: Hook(command, opening.hook_files.get(p, {})) for p, command in opening.hooks.items()}
+        gates = Path(settings.state) / "gates"
+        gates.mkdir(mode=0o711)
+        assert bench.worktree is not None
+        run.lifecycle = Lifecycle(
+            hooks,
+            sandboxes,
+            Checkouts(bench.worktree, Path(settings.workspace), bench.prepared.uid, bench.prepared.gid),
+            folder=gates,
+            workspace=settings.workspace,
+            spec=make_spec,
+            remaining_s=run.remaining_s,
+            record=run.record,
+        )
+        if run.cancelled:
+            return CANCELLED
+        done = run.lifecycle.setup()  # 7
+        if done is not None and not done.ok:
+            return setup_failed(run, done)
+        run.sandbox = sandboxes.start(spec)
+        return None
+
+
+def _probe_line(report: ProbeReport) -> str:
+    held = sum(item.held for item in report.items)
+    state = f"{held} of {len(report.items)} forbidden acts refused"
+    loopback = "yes" if report.loopback else "no"
+    missing = f"; missing here: {', '.join(report.missing)}" if report.missing else ""
+    return f"Sandbox {report.backend}: {state}; loopback: {loopback}{missing}"
