@@ -79,6 +79,7 @@ class Launch:
         )
         self._control: Channel | None = None
         self._ended: dict[int, int] = {}
+        self._cancelled = False
 
     # -- 3
 
@@ -125,10 +126,12 @@ class Launch:
                 break
         status = self._ended.get(self.broker_pid, 1 << 8)
         code = os.waitstatus_to_exitcode(status)
-        if code < 0:
-            self._report_crash(f"The broker was ended by signal {-code}.")
-            return OUTCOMES[StopReason.ERROR].exit_status
-        return code
+        if code >= 0:
+            return code
+        if self._cancelled:
+            sentence = "The run was cancelled, and no time was left for its report."
+            return self._report_crash(sentence, StopReason.CANCELLED)
+        return self._report_crash(f"The broker was ended by signal {-code}.")
 
     def _answer(self) -> None:
         """Server loop of the control channel; a thread for each request, since commands take long."""
@@ -196,6 +199,7 @@ class Launch:
     def _on_signal(self, number: int, _frame: object) -> None:
         """SIGINT, SIGTERM, SIGHUP: ask the broker for its partial report; a timer ends it if it hangs."""
         assert self._control is not None
+        self._cancelled = True
         with suppress(ChannelError):
             self._control.send({"id": 0, "op": "cancel", "signal": number})
         timer = threading.Timer(CANCEL_GRACE_S, self._end, args=(self.broker_pid,))
@@ -219,11 +223,13 @@ class Launch:
             time.sleep(0.002)  # `serve`, in the main thread, is who reaps
         return pid in self._ended
 
-    def _report_crash(self, sentence: str) -> None:
-        """The broker could not report; leave what a following step and a person need."""
+    def _report_crash(self, sentence: str, reason: StopReason = StopReason.ERROR) -> int:
+        """The broker could not report; leave what a following step and a person need. Returns the exit status."""
         print(f"::error::{sentence} The transcript up to there is in {self.results}.", flush=True)
+        row = OUTCOMES[reason]
         with suppress(OSError), (self.results / "outputs").open("x") as file:  # what the broker wrote is better
-            file.write("outcome=error\nstop-reason=error\n")
+            file.write(f"outcome={row.outcome}\nstop-reason={reason}\n")
+        return row.exit_status
 
     # -- 5
 

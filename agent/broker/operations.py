@@ -294,7 +294,7 @@ class Operations:
         fault = event_fault(kind, fields)
         if fault is not None:
             raise ToolInputError(f"An event of type {kind} is not as the transcript's schema says: {fault}.")
-        with self._run.lock:
+        with self._run.event_lock:
             if not self._run.meter.event(len(call.payload)):
                 raise Refusal("limit", "The harness has filled its part of the transcript.")
             if kind == "tool.call":
@@ -328,6 +328,8 @@ class Operations:
     # -- what must be there
 
     def _count_act(self) -> None:
+        if self._run.cancelled:
+            raise Refusal("limit", "The run was cancelled.")
         with self._run.lock:
             if not self._run.meter.act():
                 raise Refusal("limit", "The cap on tool calls is reached.")

@@ -72,7 +72,8 @@ class RunState:
         declared: tools of the configuration, as the broker lets them act.
         gate_files: repository files that the hooks' commands name.
         findings, annotated: comments of reviews by tool call until they are posted, and how many stand in the log.
-        lock: around `meter` and `done`.
+        lock: around `meter` and `done`; a push holds it for as long as it takes.
+        event_lock: around what the harness's events count, which its reader must never wait for.
     """
 
     facts: RunFacts
@@ -94,6 +95,7 @@ class RunState:
     findings: dict[str, Any] = field(default_factory=dict)
     annotated: int = 0
     lock: threading.RLock = field(default_factory=threading.RLock)
+    event_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def require(self, tool: str, tier: Tier) -> None:
         """Re-check, at a message, what the harness should have checked: a harness that is taken over cannot

@@ -112,6 +112,23 @@ def test_a_cancel_leaves_a_partial_report_in_time(
     assert leftovers(world) == []
 
 
+def test_a_cancelled_run_whose_report_comes_too_late_is_cancelled_all_the_same(world: World) -> None:
+    """GitHub holds the broker longer than the runner waits: launch ends it, and says what the user did."""
+    fault = world.github.fault(".*", "", delay=30.0)
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
+
+    def when_held(process: subprocess.Popen[str]) -> None:
+        while not fault.used and process.poll() is None:
+            time.sleep(0.05)
+        interrupt(0.1)(process)
+
+    with ModelServer([Turn(text="never")]) as model:
+        result = world.run("workflow_run", event, model, interrupt_after=when_held)
+    assert (result.outputs, result.exit_status) == ({"outcome": "cancelled", "stop-reason": "cancelled"}, 6)
+    assert "::error::The run was cancelled, and no time was left for its report." in result.log
+    assert (model.requests, leftovers(world)) == ([], [])
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("victim", ["--broker", "--harness"])
 def test_a_killed_zone_ends_the_run_as_error_and_the_workspace_is_put_back(world: World, victim: str) -> None:

@@ -164,6 +164,32 @@ def test_an_event_that_breaks_the_published_schema_is_refused(tmp_path: Path, fi
     assert caught.value.code == "tool_input"
 
 
+def test_no_event_waits_for_a_push(tmp_path: Path) -> None:
+    """A push holds the state for seconds; an event that waited for it would keep the end of a cancelled run away."""
+    caller, state, _ = served(tmp_path, cap=3)
+    answered = threading.Event()
+
+    def ask() -> None:
+        caller.notice("event", b'{"type":"tool.call","turn":1,"id":"c","name":"git_push","arguments":{}}')
+        caller.call("hello")  # answered after the event
+        answered.set()
+
+    with state.lock:
+        threading.Thread(target=ask, daemon=True).start()
+        assert answered.wait(20), "the reader is stuck in the event"
+        assert state.meter.tool_calls == 1
+
+
+def test_no_act_begins_once_the_run_is_cancelled(tmp_path: Path) -> None:
+    """The report is being written: what would be done now, it could not tell."""
+    caller, state, sandbox = served(tmp_path, cap=3)
+    caller.call("exec", command="true")
+    state.cancelled = True
+    with pytest.raises(CallFailed, match="cancelled"):
+        caller.call("exec", command="true")
+    assert sandbox.ran == 1
+
+
 def test_only_an_event_may_go_without_an_answer(tmp_path: Path) -> None:
     """A notice runs in the reader's thread: a command there would block everything, a cancel too."""
     caller, _, sandbox = served(tmp_path, cap=3)

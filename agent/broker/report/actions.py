@@ -35,8 +35,8 @@ def write_outputs(values: Mapping[str, Any], path: Path) -> None:
 
     Args:
         values: by names of `OUTPUTS`; missing ones are written empty, so that nothing stale is read.
-        path: the file, made new, in the results folder and never the runner's own (it lies beside files that
-            set the environment of later steps).
+        path: the file, there whole or not at all, in the results folder and never the runner's own (it lies beside
+            files that set the environment of later steps).
 
     Raises:
         UserError: a name is none of the action's outputs.
@@ -46,10 +46,11 @@ def write_outputs(values: Mapping[str, Any], path: Path) -> None:
     unknown = set(values) - set(OUTPUTS)
     if unknown:
         raise UserError(f"No outputs of the action: {', '.join(sorted(unknown))}.")
-    path.write_bytes(b"")
+    unfinished = path.with_name(f"{path.name}.part")
+    unfinished.write_bytes(b"")
     environment = os.environ  # noqa: TID251 - the toolkit finds its file there; set for these calls alone
     before = environment.get("GITHUB_OUTPUT")
-    environment["GITHUB_OUTPUT"] = str(path)
+    environment["GITHUB_OUTPUT"] = str(unfinished)
     try:
         for name in OUTPUTS:
             core.set_output(name, _text(values.get(name)))
@@ -58,6 +59,7 @@ def write_outputs(values: Mapping[str, Any], path: Path) -> None:
             del environment["GITHUB_OUTPUT"]
         else:
             environment["GITHUB_OUTPUT"] = before
+    unfinished.replace(path)
 
 
 def get_input(name: str) -> str:
