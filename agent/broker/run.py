@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,10 @@ class Broker:
         else:
             stop_reason, reason = settle(run, ended_by)
         network = opening.config.agent.sandbox.network
+        notes = (
+            (network == "open", "The sandbox's network was open, as configuration asks."),
+            (settings.dry_run, "This was a dry run: nothing was sent that changes anything."),
+        )
         report = make_report(
             run,
             stop_reason,
@@ -228,13 +233,15 @@ class Broker:
             gates=(GateLine("actor", opening.gate.mode == opening.wish.mode, opening.gate.reason),),
             digest=opening.manifest.digest,
             config_sha=opening.config_sha,
-            notes=("The sandbox's network was open, as configuration asks.",) if network == "open" else (),
+            notes=tuple(sentence for applies, sentence in notes if applies),
             duration_s=time.monotonic() - self._started,
             run_url=settings.run_url,
             name=settings.run_name,
             version=__version__,
             transcript_digest=self._transcript.digest,
         )
+        if settings.dry_run:
+            report = replace(report, branch="", tip="")  # a following step would look for it
         writer = GitHubApi(egress, opening.trigger.repository, Authority.publisher(run.tiers | {Tier.COMMENT}))
         publish_report(
             report,
