@@ -1,11 +1,13 @@
 """The sandboxes of a run: which backend, and each sandbox by its number. Used by launch alone.
 
 House rules: the broker names a sandbox's spec and never a backend's object; a backend that the user named is
-never replaced by another; a backend is used only after its probe.
+never replaced by another, nor is an image; a backend is used only after its probe; what `auto` could not take is
+told.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -114,40 +116,49 @@ class Sandboxes:
             spec: the run's main sandbox, with what configuration says of backend and image.
             forbidden: paths that must be neither readable nor writable.
             unwritable: further folders that must not be writable.
+
+        Returns:
+            The report of the backend that was taken, or of the last that was tried. Why no container was taken
+            is the first thing that its `missing` says.
         """
-        asked = self._settings.get("sandbox") or "auto"
         targets = ProbeTargets(
             unreadable=forbidden, unwritable=(*forbidden, *unwritable), pids=(os.getpid(), *self._watched())
         )
         self._folder.mkdir(mode=0o711, exist_ok=True)
-        candidates: list[Backend] = []
-        lacking = ""
-        name = spec.backend if asked == "auto" else asked
-        if name in ("auto", "container"):
-            try:
-                candidates.append(self._container(spec))
-            except UpstreamError as exc:
-                lacking = f"no container backend: {exc}"
-        if name in ("auto", "process"):
-            candidates.append(self._process())
-        report = ProbeReport("container", ok=False, loopback=False, missing=(lacking,))
-        for backend in candidates:
-            report = self._try(backend, spec, targets)
+        name, *weaker = self._names(spec)
+        report = self._try(name, spec, targets)
+        for name in weaker:
             if report.ok:
-                self._backend = backend
                 break
+            why = next(f"{item.name}: {item.detail}" for item in report.items if not item.held)
+            report = self._try(name, spec, targets)
+            report = dataclasses.replace(report, missing=(f"no container backend ({why})", *report.missing))
         return report
 
-    def _try(self, backend: Backend, spec: SandboxSpec, targets: ProbeTargets) -> ProbeReport:
-        """Probe one backend; the sandbox of a probe that held is kept for the run."""
+    def _names(self, spec: SandboxSpec) -> tuple[str, ...]:
+        """Backends to try, strongest first."""
+        asked = self._settings.get("sandbox") or "auto"
+        name = spec.backend if asked == "auto" else asked
+        if name != "auto":
+            return (name,)
+        # an image that somebody named has the tools that the commands want: they run in it, or not at all
+        return ("container",) if self._image(spec) else ("container", "process")
+
+    def _image(self, spec: SandboxSpec) -> str:
+        """The image that input or configuration names, or the empty text."""
+        return str(self._settings.get("sandbox-image") or spec.image)
+
+    def _try(self, name: str, spec: SandboxSpec, targets: ProbeTargets) -> ProbeReport:
+        """Probe one backend; where it held, it is the run's, and the sandbox of the probe is kept."""
         try:
+            backend = self._container(spec) if name == "container" else self._process()
             session = backend.start(spec)
         except AirlockError as exc:
             item = ProbeItem("start a sandbox", held=False, detail=str(exc))
-            return ProbeReport(backend.name, ok=False, loopback=False, items=(item,))
-        report = probe(session, spec.root, targets, backend=backend.name)
+            return ProbeReport(name, ok=False, loopback=False, items=(item,))
+        report = probe(session, spec.root, targets, backend=name)
         if report.ok:
-            self._probed = (spec, session)
+            self._backend, self._probed = backend, (spec, session)
         else:
             session.close()
         return report
@@ -161,14 +172,15 @@ class Sandboxes:
 
     def _container(self, spec: SandboxSpec) -> Backend:
         if self._place.engine is None:
-            raise UpstreamError("find Docker", "its socket is not here")
+            wanted = f", and commands shall run in the image {image}" if (image := self._image(spec)) else ""
+            raise UpstreamError("find Docker", f"its socket is not here{wanted}")
         from agent.sandbox.container import ContainerBackend
         from agent.sandbox.engine import own_container
 
         own = own_container(str(self._place.engine))
         if own is not None and self._place.state is None:
             raise UpstreamError("find Docker", "this container was not started by the action's own script")
-        image = self._settings.get("sandbox-image") or spec.image or (own.image if own else "")
+        image = self._image(spec) or (own.image if own else "")
         if not image:
             raise UpstreamError("find Docker", "no image is named (input `sandbox-image`)")
         run = own.run if own else ""

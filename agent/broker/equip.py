@@ -5,6 +5,7 @@ Nothing that a model wrote runs here; the setup script is the repository's own, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,17 +107,19 @@ class Equipment:
         settings, opening, run = self.settings, self.opening, self.run
         sandboxes = Sandboxes(self.control)
         caches = [settings.fact("RUNNER_TOOL_CACHE"), *self.plan.get("AIRLOCK_TOOL_PATH", "").split(":")]
-        make_spec = spec_maker(bench.prepared, opening.config.agent.sandbox, [c for c in caches if c])
+        # what no mount may show: the workspace is there already, the rest is ours or the runner's
+        files = [os.path.dirname(settings.fact(name)) for name in ("GITHUB_EVENT_PATH", "GITHUB_OUTPUT")]
+        closed = [settings.workspace, settings.state, settings.results, settings.fact("RUNNER_TEMP"), *files]
+        make_spec = spec_maker(
+            bench.prepared, opening.config.agent.sandbox, [c for c in caches if c], [p for p in closed if p]
+        )
         spec = make_spec(Purpose.MAIN, settings.workspace)
         private = [str(Path(settings.state) / "shadow.git"), str(Path(settings.state) / "prepare")]
         report = sandboxes.probe(spec, [*private, *bench.prepared.hidden])
         run.record("sandbox.probe", **report.to_json())
         self.log.line(_probe_line(report))
         if not report.ok:
-            failed = "; ".join(f"{item.name}: {item.detail}" for item in report.items if not item.held)
-            return (
-                f"The sandbox did not pass its probe, so nothing may run in it. {failed or '; '.join(report.missing)}"
-            )
+            return report.refusal()
         hooks = {p: Hook(command, opening.hook_files.get(p, {})) for p, command in opening.hooks.items()}
         gates = Path(settings.state) / "gates"
         gates.mkdir(mode=0o711)

@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from agent.broker.config import SandboxConfig
 from agent.broker.egress import Egress
 from agent.broker.git.fetch import Fetcher
 from agent.broker.git.prepare import Prepared, prepare
@@ -18,6 +18,7 @@ from agent.broker.git.shadow import ShadowGit
 from agent.broker.git.workspace import open_shadow, open_worktree
 from agent.broker.git.worktree import WorkTree
 from agent.broker.hooks import hook_files as hook_files  # callers build a run from this module
+from agent.broker.mounts import refused_mount
 from agent.broker.policy.words import Authority, EgressRequest
 from agent.contract.errors import UpstreamError, UserError
 from agent.contract.sandbox import Purpose, SandboxSpec
@@ -108,14 +109,26 @@ def git_post(egress: Egress) -> Callable[[str, bytes, Mapping[str, str]], Iterab
     return post
 
 
-def spec_maker(prepared: Prepared, sandbox: Any, tool_caches: Iterable[str]) -> Callable[[Purpose, str], SandboxSpec]:
+def spec_maker(
+    prepared: Prepared, sandbox: SandboxConfig, tool_caches: Iterable[str], private: Iterable[str]
+) -> Callable[[Purpose, str], SandboxSpec]:
     """Specs of this run's sandboxes.
 
     Args:
         sandbox: `ai.agent.sandbox` of the trusted configuration.
         tool_caches: folders of earlier setup-* steps, readable.
+        private: folders of this run and of the runner that no mount may show.
+
+    Raises:
+        UserError: configuration names a mount that may not be; the text says why.
     """
     readable = (*prepared.readable, *(p for p in tool_caches if os.path.isdir(p)))
+    closed = [*private, *prepared.hidden]
+    for path in sandbox.mounts:
+        reason = None if path in readable else refused_mount(path, closed)
+        if reason is not None:
+            raise UserError(f"`ai.agent.sandbox.mounts` names {path}, which {reason}.")
+    mounts = tuple(dict.fromkeys(path for path in sandbox.mounts if path not in readable))
 
     def make(purpose: Purpose, root: str) -> SandboxSpec:
         # setup has a network, and gates never have one, whatever `open` says: they judge what is there
@@ -125,6 +138,7 @@ def spec_maker(prepared: Prepared, sandbox: Any, tool_caches: Iterable[str]) -> 
             root=root,
             network=network,
             readable=readable,
+            mounts=mounts,
             env=dict(sandbox.env),
             memory_mb=sandbox.memory_mb,
             pids=sandbox.pids,

@@ -25,6 +25,8 @@ class SandboxSpec:
         root: absolute path of the writable root, the working directory of its commands.
         network: True only for setup, or where `ai.agent.sandbox.network` is `open`.
         readable: further absolute paths that commands may read (tool caches, git objects).
+        mounts: folders of the runner that commands may read, as `ai.agent.sandbox.mounts` says; an engine is
+            asked for them by these names, wherever this process runs.
         env: additions from trusted configuration, filtered again by `sandbox.env` (S2).
         memory_mb, pids: caps.
         file_mb: largest file a command may write.
@@ -36,12 +38,18 @@ class SandboxSpec:
     root: str
     network: bool = False
     readable: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
     memory_mb: int = 4096
     pids: int = 512
     file_mb: int = 2048
     backend: str = "auto"
     image: str = ""
+
+    @property
+    def read_only(self) -> tuple[str, ...]:
+        """All that commands may read outside the root and find at its own path."""
+        return (*self.readable, *self.mounts)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -50,7 +58,8 @@ class SandboxSpec:
     def from_json(cls, data: dict[str, Any]) -> Self:
         values = dict(data)
         values["purpose"] = Purpose(values["purpose"])
-        values["readable"] = tuple(values.get("readable", ()))
+        for name in ("readable", "mounts"):
+            values[name] = tuple(values.get(name, ()))
         return cls(**values)
 
 
@@ -154,6 +163,11 @@ class ProbeReport:
     loopback: bool
     items: tuple[ProbeItem, ...] = ()
     missing: tuple[str, ...] = ()
+
+    def refusal(self) -> str:
+        """Sentences for the report of a run that may not go on, since its sandbox does not hold."""
+        failed = [f"{item.name}: {item.detail}" for item in self.items if not item.held]
+        return f"The sandbox did not pass its probe, so nothing may run in it. {'; '.join((*failed, *self.missing))}"
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

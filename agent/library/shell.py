@@ -39,14 +39,13 @@ def open_sandbox(
     Raises:
         UpstreamError, Refusal: a sandbox could not be started.
     """
-    make_spec = spec_maker(prepared, client.sandbox, ())
+    make_spec = spec_maker(prepared, client.sandbox, (), [str(place.folder), str(state)])
     spec = make_spec(Purpose.MAIN, str(place.folder))
     hidden = [str(path) for path in (state / "shadow.git", state / "prepare") if path.exists()]
     report = sandboxes.probe(spec, hidden)
     run.record("sandbox.probe", **report.to_json())
     if not report.ok:
-        failed = "; ".join(f"{item.name}: {item.detail}" for item in report.items if not item.held)
-        return f"The sandbox did not pass its probe, so nothing may run in it. {failed}"
+        return report.refusal()
     if place.worktree is not None:
         run.lifecycle = _lifecycle(run, place, place.worktree, prepared, client, hooks, sandboxes, state)
         done = run.lifecycle.setup()
@@ -75,7 +74,7 @@ def _lifecycle(
         Checkouts(worktree, place.folder, place.owner.uid, place.owner.gid),
         folder=gates,
         workspace=str(place.folder),
-        spec=spec_maker(prepared, client.sandbox, ()),
+        spec=spec_maker(prepared, client.sandbox, (), [str(place.folder), str(state)]),
         remaining_s=run.remaining_s,
         record=run.record,
     )

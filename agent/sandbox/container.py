@@ -19,6 +19,7 @@ from agent.kernel.landlock import landlock_abi
 from agent.kernel.prctl import machine
 from agent.sandbox.attached import Attached, Container
 from agent.sandbox.build import helper_command
+from agent.sandbox.container_image import STEP, has_bash, require_image
 from agent.sandbox.facts import owner_of
 from agent.sandbox.homes import Homes
 from agent.sandbox.outside import Own, binds, outside
@@ -75,6 +76,8 @@ def container_options(
                 *binds(spec.root, spec.readable, own.mounts if own else None),
                 *([f"{outside(home, own.mounts if own else None)}:{FOLDERS.home}:rw"] if home else []),
             ],
+            # as mounts and no binds: the engine makes a bind's folder where it is missing, on the runner, as root
+            "Mounts": [{"Type": "bind", "Source": p, "Target": p, "ReadOnly": True} for p in spec.mounts],
             "ReadonlyRootfs": True,
             "Tmpfs": {FOLDERS.tmp: private, **({} if home else {FOLDERS.home: private})},
             "CapDrop": ["ALL"],
@@ -141,7 +144,7 @@ class ContainerBackend:
 
         Raises:
             Refusal: it would run as root.
-            UpstreamError: no engine, no image, no compiled helper, or the container could not start.
+            UpstreamError: no engine, no image, none with a shell, no compiled helper, or it could not start.
         """
         import docker.errors
 
@@ -150,24 +153,25 @@ class ContainerBackend:
         home = self._home(spec, uid, gid)
         try:
             client = self._engine()
-            self._have_image(client)
+            require_image(client, self._image)
             options = container_options(
                 spec, image=self._image, uid=uid, gid=gid, run=self._run, own=self._own, home=home
             )
             container = Container(client, client.create_container_from_config(options)["Id"])
+            bash = has_bash(client, container.number, self._image)
             client.put_archive(container.number, HELPER_FOLDER, self._archive())
             attached = client.attach_socket(
                 container.number, params={"stdin": 1, "stdout": 1, "stream": 1, "stderr": 0, "logs": 0}
             )
             client.start(container.number)
-        except (docker.errors.DockerException, OSError) as exc:
+        except (docker.errors.DockerException, UpstreamError, OSError) as exc:
             if container is not None:
                 container.remove()
             self._drop(home)
-            raise UpstreamError("start sandbox container", str(exc)) from exc
-        facts = Machine(
-            machine(), max(landlock_abi(), 1), uid, gid, "airlock", 0, (), bash=self._bash(client, container)
-        )
+            if isinstance(exc, UpstreamError):
+                raise
+            raise UpstreamError(STEP, str(exc)) from exc
+        facts = Machine(machine(), max(landlock_abi(), 1), uid, gid, "airlock", 0, (), bash=bash)
         removed = container
 
         def clean() -> None:
@@ -234,19 +238,11 @@ class ContainerBackend:
             self._client = docker.APIClient(base_url=f"unix://{self._socket}", version="auto", timeout=60)
         return self._client
 
-    def _have_image(self, client: Any) -> None:
-        import docker.errors
-
-        try:
-            client.inspect_image(self._image)
-        except docker.errors.ImageNotFound:
-            client.pull(self._image)
-
     def _archive(self) -> bytes:
         if self._path is None:
             command = helper_command()
             if len(command) > 1:
-                raise UpstreamError("start sandbox container", "no compiled helper, and no compiler to build one")
+                raise UpstreamError(STEP, "no compiled helper, and no compiler to build one")
             self._path = Path(command[0])
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
@@ -255,14 +251,3 @@ class ContainerBackend:
             with self._path.open("rb") as file:
                 archive.addfile(entry, file)
         return packed.getvalue()
-
-    @staticmethod
-    def _bash(client: Any, container: Container) -> bool:
-        import docker.errors
-
-        try:
-            stream, _about = client.get_archive(container.number, "/bin/bash")
-        except docker.errors.APIError:
-            return False
-        stream.close()
-        return True

@@ -138,7 +138,7 @@ def plan_for(spec: SandboxSpec, machine: Machine, folders: Folders) -> Plan:
     """
     if machine.uid <= 0 or machine.gid <= 0:
         raise ValueError("commands never run as root")
-    for path in (spec.root, *spec.readable, folders.home, folders.tmp, folders.stage):
+    for path in (spec.root, *spec.read_only, folders.home, folders.tmp, folders.stage):
         if not path.startswith("/") or "\0" in path or path == "/":
             raise ValueError(f"not an absolute path of a folder: {path!r}")
     shell = "/bin/bash" if machine.bash else "/bin/sh"
@@ -149,7 +149,7 @@ def plan_for(spec: SandboxSpec, machine: Machine, folders: Folders) -> Plan:
         tmp=folders.tmp,
         shell=shell,
         user=machine.user,
-        extra_path=tuple(p for p in spec.readable if p.endswith("/bin")),
+        extra_path=tuple(p for p in spec.read_only if p.endswith("/bin")),
         additions=spec.env,
     )
     memory, largest = spec.memory_mb << 20, spec.file_mb << 20
@@ -237,13 +237,13 @@ def _rules(spec: SandboxSpec, machine: Machine, folders: Folders) -> tuple[FileR
     if spec.network and machine.name_service:
         read.append(machine.name_service)
     system = [path for path, link in machine.system if link is None]
-    rules = landlock.rules_for(read=read, write=writable, execute=(*system, *spec.readable, *writable))
+    rules = landlock.rules_for(read=read, write=writable, execute=(*system, *spec.read_only, *writable))
     return rules + tuple(FileRule(path, landlock.DEVICE) for path in DEVICES)
 
 
 def _mounts(spec: SandboxSpec, machine: Machine, folders: Folders, memory: int) -> tuple[Mount, ...]:
     mounts = [Mount("ro" if link is None else "link", link or path, path) for path, link in machine.system]
-    mounts += [Mount("ro", path, path) for path in (*SYSTEM_READ, *spec.readable)]
+    mounts += [Mount("ro", path, path) for path in (*SYSTEM_READ, *spec.read_only)]
     if not machine.named:
         mounts.append(Mount("ro", folders.passwd, "/etc/passwd"))
     if spec.network and machine.name_service:

@@ -62,6 +62,11 @@ class ProcessBackend:
             UpstreamError: the helper could not be started or could not confine itself.
         """
         uid, gid = self._owner or owner_of(spec.root)
+        for path in spec.mounts:
+            if not os.path.isdir(path) or os.path.realpath(path) != path:  # a link would show what was not named
+                raise UpstreamError(
+                    "start sandbox", f"the mount {path} is no folder here; a container would get it from the runner"
+                )
         machine = read_machine(uid, gid)
         if self._helper is None:
             from agent.sandbox.build import helper_command

@@ -32,7 +32,7 @@ needs_engine = pytest.mark.skipif(not os.path.exists(ENGINE), reason="no Docker 
 
 def test_request_for_a_container() -> None:
     """The whole request: nothing of the host but the root and the readable folders, no network, no capability."""
-    spec = SandboxSpec(Purpose.MAIN, "/w", readable=("/tools",), memory_mb=512, pids=100)
+    spec = SandboxSpec(Purpose.MAIN, "/w", readable=("/tools",), mounts=("/opt/sdk",), memory_mb=512, pids=100)
     own = "exec,mode=0700,uid=1001,gid=121,size=1024m"
 
     assert container_options(spec, image="node:22", uid=1001, gid=121, run="7-1-x") == {
@@ -54,6 +54,7 @@ def test_request_for_a_container() -> None:
         "HostConfig": {
             "NetworkMode": "none",
             "Binds": ["/w:/w:rw", "/tools:/tools:ro"],
+            "Mounts": [{"Type": "bind", "Source": "/opt/sdk", "Target": "/opt/sdk", "ReadOnly": True}],
             "ReadonlyRootfs": True,
             "Tmpfs": {"/tmp": own, "/airlock-home": own},
             "CapDrop": ["ALL"],
@@ -88,7 +89,7 @@ def test_no_engine_is_told_and_never_replaced(tmp_path: Path) -> None:
     backend = ContainerBackend(image="x", run="r", socket_path=str(tmp_path / "none.sock"), uid=UID, gid=GID)
     spec = SandboxSpec(Purpose.MAIN, str(workspace(tmp_path)))
 
-    with pytest.raises(UpstreamError, match="start sandbox container"):
+    with pytest.raises(UpstreamError, match="start the sandbox's container"):
         backend.start(spec)
     report = backend.probe(spec, ProbeTargets())
     assert (report.ok, [i.name for i in report.items]) == (False, ["start a sandbox"])
