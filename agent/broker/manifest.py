@@ -16,6 +16,7 @@ from agent.broker.gate import Gate
 from agent.broker.mode import Wish
 from agent.broker.policy.decide import Policy
 from agent.broker.policy.route import Connection
+from agent.broker.policy.words import OFFER_GATE
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def render(manifest: Manifest) -> str:
         lines.append(f"connection  {connection['name']} {connection['origin']}{connection['base']} (secret: {secrets})")
         open_tiers = set(value["tiers"])
         for route in connection["routes"]:
-            mark = " " if route["tier"] in open_tiers else "-"
+            mark = " " if route["tier"] in open_tiers and route["gate"] != OFFER_GATE else "-"
             notes = [route["tier"]]
             notes += [f"gate {route['gate']}"] if route["gate"] else []
             notes += [f"secret {route['secret']}"] if route["secret"] else []

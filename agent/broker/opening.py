@@ -26,7 +26,7 @@ from agent.broker.own_branch import asked_branch
 from agent.broker.policy.builtin import RunParameters, git_connection, github_connection, model_connection
 from agent.broker.policy.decide import Policy
 from agent.broker.policy.declared import declared_connections
-from agent.broker.policy.words import PUBLISHER_GATE, Authority
+from agent.broker.policy.words import OFFER_GATE, PUBLISHER_GATE, Authority
 from agent.broker.settings import Settings
 from agent.broker.subject import branches, complete, has_failure
 from agent.broker.trusted_files import TrustedFiles, branch_tip
@@ -41,6 +41,7 @@ MAX_TURNS = 300
 GATE_WORDS = {
     PUBLISHER_GATE: "this is done by git_commit, git_push and create_pull_request, which check it first",
     "own_text": "only a comment of this run's own identity can be edited",
+    OFFER_GATE: "no tool that this run offers uses this request",
 }
 
 
@@ -176,9 +177,12 @@ def _frozen(
     own_head = asked_branch(trigger, gate, wish, frozenset(never)) if Tier.GIT in mode.tiers else None
     if trigger.head.ref and own_head is None:
         never[trigger.head.ref] = None
+    tiers = {**TOOL_TIERS, **{tool.name: tool.tier for tool in config.tools}}
+    tools = offered_tools(mode, tiers, agent.allow_tools, agent.deny_tools)
     parameters = replace(
         _parameters(settings, trigger, agent, tuple(never), config.log_hosts),
         further_branches=(own_head,) if own_head else (),
+        tools=tools,
     )
     connections = [
         github_connection(parameters),
@@ -191,8 +195,6 @@ def _frozen(
         ),
     ]
     reserved = frozenset(connection.origin for connection in connections)
-    tiers = {**TOOL_TIERS, **{tool.name: tool.tier for tool in config.tools}}
-    tools = offered_tools(mode, tiers, agent.allow_tools, agent.deny_tools)
     further = declared_connections(config.connections, reserved_origins=reserved)
     declared = DeclaredTools(config.tools, further, tools)
     policy = Policy([*connections, *declared.connections()], GATE_WORDS)

@@ -1,8 +1,8 @@
 """The operation `egress`: what a harness may send, over the frozen policy.
 
 Beside the policy, which knows routes and tiers, this module holds what needs the run's state: caps on turns and
-comments, which comments are our own, that a denied tool's routes are closed too, and that every text bound for
-GitHub is neutralised here, whatever the harness did to it.
+comments, which comments are our own, and that every text bound for GitHub is neutralised here, whatever the
+harness did to it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,6 @@ OWN_TEXT_GATE = "own_text"
 USAGE_CAP = 32 << 20  # bytes of one answer looked at for its usage
 TEXT_KEYS = ("body", "title")
 
-# Tools whose denial closes the routes they use; the first pattern that fits a path decides.
-_ROUTE_TOOLS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
-    (re.compile(r"/issues$"), ("file_issue",)),
-    (re.compile(r"/issues/\d+/comments$"), ("comment",)),
-    (re.compile(r"/issues/comments/\d+$"), ("comment", "submit_review", "review_comment")),
-    (re.compile(r"/pulls/\d+/reviews$"), ("submit_review",)),
-    (re.compile(r"/pulls/"), ("review_comment", "submit_review")),
-)
 OWN_MARK = "<!-- airlock"
 _OWN = re.compile(r"/(issues|pulls)/comments/(\d+)$")
 
@@ -72,7 +64,7 @@ class EgressOperation:
         body = call.payload
         writes = connection == "github" and method != "GET"
         if writes:
-            self._allow(method, path, call.payload)
+            self._allow(method, call.payload)
             body = neutralised(body)
         request = EgressRequest(connection, method, path, query, headers, body)
         answer = self._egress.send(request, self._authority(method, path))
@@ -89,14 +81,9 @@ class EgressOperation:
         gates = frozenset({OWN_TEXT_GATE}) if method == "PATCH" and self._is_own(path) else frozenset()
         return Authority("harness", self._run.tiers, gates)
 
-    def _allow(self, method: str, path: str, body: bytes) -> None:
-        """Caps and denied tools. A refusal here is softer than a tier's: the run goes on."""
+    def _allow(self, method: str, body: bytes) -> None:
+        """The cap on comments. A refusal here is softer than a tier's: the run goes on."""
         run = self._run
-        for pattern, tools in _ROUTE_TOOLS:
-            if pattern.search(path):
-                if Tier.COMMENT in run.tiers and not any(tool in run.facts.tools for tool in tools):
-                    raise Refusal("egress_tier_blocked", f"{' and '.join(tools)} is denied in this run.")
-                break
         if method in ("POST", "PATCH") and Tier.COMMENT in run.tiers:
             with run.lock:
                 if not run.meter.comment(_texts_in(body)):

@@ -151,8 +151,10 @@ def loop_time(left_s: float) -> float:
     return max(0.1, left_s) if left_s < 60 else left_s // 6 * 6
 
 
-def policy_of(client: Client, context: RunContext, remote: Remote | None) -> Policy:
-    """Routes: the models, and GitHub where there are settings for it."""
+def policy_of(
+    client: Client, context: RunContext, remote: Remote | None, tools: tuple[str, ...] | None = None
+) -> Policy:
+    """Routes: the models, and GitHub where there are settings for it, narrowed to the offered tools."""
     connections = [
         model_connection(
             name=m.connection, origin=m.origin, path=m.path, header=m.header, scheme=m.scheme, fixed=m.fixed
@@ -177,6 +179,7 @@ def policy_of(client: Client, context: RunContext, remote: Remote | None) -> Pol
                     labels=github.labels,
                     request_changes=github.request_changes,
                     log_hosts=github.log_hosts,
+                    tools=tools,
                 )
             ),
         )

@@ -127,7 +127,7 @@ class _Run:
         remote = None  # 3
         if client.github is not None:
             remote = read_remote(self._egress(policy_of(client, context, None)), client.github.repository)
-        policy = policy_of(client, context, remote)
+        policy = policy_of(client, context, remote, facts.tools)
         place = self._place()  # 4
         head = place.worktree.start if place.worktree else None
         hooks = hooks_of(client, self._mode.tiers, place.worktree)

@@ -102,6 +102,7 @@ def sim_tools(
             labels=labels,
             request_changes=request_changes,
             log_hosts=(github.storage_url.partition("//")[2],),
+            tools=known.tools,
         )
     )
     until = time.monotonic() + clock_s

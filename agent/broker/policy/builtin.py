@@ -1,7 +1,9 @@
 """The built-in connections github, git and model, compiled from `routes.json` for one repository.
 
 In the data file `~` stands for the run's own repository (`/repos/{owner}/{name}`, and for reads the numeric
-form of it), and a text `$name` for a value of `RunParameters`. Everything else is literal.
+form of it), and a text `$name` for a value of `RunParameters`. Everything else is literal. `tools` names who may use
+a route: any of its entries, and of an entry such as `github_request get_issue` all tools together, since the first
+would read what only the second is offered for.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from urllib.parse import urlsplit
 from agent.broker.policy.route import RESPONSE_CAP, Connection, Never, Route
 from agent.broker.policy.schema import check_schema
 from agent.broker.policy.template import compile_template
-from agent.broker.policy.words import Attach
+from agent.broker.policy.words import OFFER_GATE, PUBLISHER_GATE, Attach
 from agent.contract.errors import UserError
 from agent.contract.modes import Tier
 
@@ -41,6 +43,8 @@ class RunParameters:
         labels: labels that may be set and taken off.
         request_changes: configuration lets reviews request changes; approving is never possible.
         log_hosts: further hosts (`host` or `host:port`) that logs may come from.
+        tools: names of the offered tools; routes that none of them uses are closed to the harness. None, before
+            they are known, closes none.
     """
 
     repository: str
@@ -53,6 +57,7 @@ class RunParameters:
     labels: tuple[str, ...] = ()
     request_changes: bool = False
     log_hosts: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
 
 
 def github_connection(run: RunParameters, *, check: bool = False) -> Connection:
@@ -239,13 +244,22 @@ def _route(entry: Mapping[str, Any], data: Mapping[str, Any], values: Mapping[st
         body=substitute(data["bodies"][body], values) if body not in (None, "opaque") else None,
         opaque_body=body == "opaque",
         params={name: substitute(schema, values) for name, schema in entry.get("params", {}).items()},
-        gate=entry.get("gate"),
+        gate=_gate(entry, run),
         secret=entry.get("secret"),
         redirect=entry.get("redirect"),
         response_cap=entry.get("response_cap", RESPONSE_CAP),
         match=tuple(entry["match"]),
         not_match=tuple(entry["not_match"]),
     )
+
+
+def _gate(entry: Mapping[str, Any], run: RunParameters) -> str | None:
+    """The route's own gate, or the one that stays closed because no offered tool uses the route."""
+    gate: str | None = entry.get("gate")
+    if gate == PUBLISHER_GATE or run.tools is None or entry["tier"] == Tier.GIT:
+        return gate
+    used = any(set(together.split()) <= set(run.tools) for together in entry["tools"])
+    return gate if used else OFFER_GATE
 
 
 def substitute(schema: Any, values: Mapping[str, Any]) -> Any:

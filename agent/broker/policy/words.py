@@ -10,6 +10,8 @@ from agent.contract.modes import Tier
 
 PUBLISHER_GATE = "publisher"
 OWN_TEXT_GATE = "own_text"
+OFFER_GATE = "not_offered"
+"""Of a route that no offered tool uses: the broker's own needs stay, a harness never holds it (C4, S5)."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,12 @@ class Authority:
     @classmethod
     def broker(cls) -> Authority:
         """The broker's own reads: event facts, trusted config, git fetch."""
-        return cls("broker", frozenset({Tier.READ}), frozenset({PUBLISHER_GATE}))
+        return cls("broker", frozenset({Tier.READ}), frozenset({PUBLISHER_GATE, OFFER_GATE}))
 
     @classmethod
     def publisher(cls, tiers: frozenset[Tier]) -> Authority:
         """The broker's own writes, after its own checks (branch rules, prepush, protected paths, whose comment)."""
-        return cls("publisher", tiers | {Tier.READ}, frozenset({PUBLISHER_GATE, OWN_TEXT_GATE}))
+        return cls("publisher", tiers | {Tier.READ}, frozenset({PUBLISHER_GATE, OWN_TEXT_GATE, OFFER_GATE}))
 
 
 @dataclass(frozen=True)
