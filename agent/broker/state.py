@@ -16,7 +16,8 @@ from agent.contract.modes import Tier
 from agent.contract.outcomes import StopReason
 
 if TYPE_CHECKING:
-    from agent.broker.git.publish import Publisher, Pull, Pushed
+    from agent.broker.git.publish import Publisher, Pushed
+    from agent.broker.git.pulls import Pull
     from agent.broker.git.worktree import WorkTree
     from agent.broker.lifecycle import GateVerdict, Lifecycle
     from agent.broker.sandboxes import Sandbox

@@ -4,8 +4,7 @@ Steps of `Publisher.push`, numbered as in the code:
  1. rules on the branch's name and on every commit to be sent, before anything is sent
  2. where the branch stands at GitHub, and whether it is protected there
  3. what to build on: nothing yet, our own earlier commits, or a conflict, which is told
- 4. blobs, trees and commits; every id that GitHub returns is compared with ours. Of a large commit small text
-    files travel inside the tree, since writes are paced
+ 4. blobs and trees (`upload`), and commits; every id that GitHub returns is compared with ours
  5. the ref, last and never forced: a failure before it leaves loose objects that nothing refers to
 
 The caller still owes: the mode's git tier, the prepush gate on `commit`'s tree, pacing.
@@ -13,44 +12,28 @@ The caller still owes: the mode's git tier, the prepush gate on `commit`'s tree,
 
 from __future__ import annotations
 
-import base64
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
-from agent.broker.git.objects import EMPTY_TREE, GITLINK, Change, Entry, display, is_sha
+from agent.broker.git.api import Api
+from agent.broker.git.commit_rules import CommitRules
+from agent.broker.git.objects import Change, is_sha
+from agent.broker.git.pulls import Pull, open_pull
 from agent.broker.git.rules import (
-    Blob,
     BranchRules,
     TreeRules,
-    check_branch,
-    check_changes,
-    check_contents,
     check_pull,
     check_text,
-    protected_targets,
 )
 from agent.broker.git.shadow import Commit, ShadowGit
-from agent.contract.errors import Refusal, ToolInputError, UpstreamError
+from agent.broker.git.upload import Upload
+from agent.contract.errors import Refusal, UpstreamError
 
 TRAILER = "Airlock-Run"
-_TREE_ENTRIES = 500  # per request; GitHub's own limit is 100,000 entries or 7 MB
-_TREE_BYTES = 1 << 20  # of file text inside one request
-_BLOBS = 12  # blobs sent one by one; writes are paced a second apart, so more go inside the tree
-_INLINE_BYTES = 64 << 10  # largest text file that goes inside a tree
 _EARLIER_COMMITS = 30  # of a former attempt, looked at to see that all are ours
-
-
-class Api(Protocol):
-    """GitHub's REST API for this repository; paths begin after `/repos/{owner}/{repo}/`."""
-
-    def get(self, path: str, *, step: str, query: Mapping[str, str] | None = None) -> Any: ...
-
-    def post(self, path: str, body: Mapping[str, Any], *, step: str) -> Any: ...
-
-    def patch(self, path: str, body: Mapping[str, Any], *, step: str) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -68,15 +51,6 @@ class Pushed:
     sha: str
     commits: int
     created: bool
-
-
-@dataclass(frozen=True)
-class Pull:
-    """A pull request of ours."""
-
-    number: int
-    url: str
-    updated: bool
 
 
 class Publisher:
@@ -107,72 +81,24 @@ class Publisher:
                 re-run knows its own branch.
         """
         self._api = api
+        self._upload = Upload(api, shadow)
         self._shadow = shadow
         self._owner = owner
         self._start = start
         self._branches = branches
-        self._trees = trees
+        self._rules = CommitRules(shadow, start, branches, trees, holds_secret)
         self._holds_secret = holds_secret
         self._run_key = " ".join(run_key.split())
         self._remote = {start: start}  # local commit id to GitHub's
-        self._sent: set[str] = set()
-        self._checked: set[str] = set()
-        self._targets: tuple[str, ...] | None = None
         self._lock = threading.Lock()
 
-    # -- 1. rules ------------------------------------------------------------------------------------
-
     def check(self, commit: str, branch: str) -> None:
-        """Decide on name and content, without asking GitHub anything.
-
-        Raises:
-            Refusal: see `rules`.
-            ToolInputError: there is no commit to push.
-        """
-        check_branch(branch, self._branches)
-        check_text(branch, "branch name", self._holds_secret)
-        chain = self._shadow.chain(self._start, commit)
-        if not chain:
-            raise ToolInputError("There is no commit to push. Commit first.")
-        parent = self._shadow.tree_of(self._start)
-        for item in chain:
-            if item.sha not in self._checked:
-                check_text(item.message, "commit message", self._holds_secret)
-                changes = self._shadow.names_changed(parent, item.tree)
-                self.check_paths(changes)
-                check_contents(self._blobs(changes), self._trees, self._holds_secret)
-                self._checked.add(item.sha)
-            parent = item.tree
+        """Decide on a branch's name and on each commit to be sent; raises as `CommitRules.check`."""
+        self._rules.check(commit, branch)
 
     def check_paths(self, changes: Sequence[Change]) -> None:
-        """The part of `check` that a commit can be told of at once: paths, modes and their number.
-
-        Raises:
-            Refusal: see `rules.check_changes`.
-        """
-        check_changes(changes, self._trees, self._protected_targets())
-        _check_names(changes)
-
-    def _protected_targets(self) -> tuple[str, ...]:
-        if self._targets is None:
-            entries = self._shadow.entries(self._shadow.tree_of(self._start))
-            self._targets = protected_targets(
-                self._trees.protected, entries, lambda entry: self._shadow.read(entry.sha)
-            )
-        return self._targets
-
-    def _blobs(self, changes: Sequence[Change]) -> Iterator[Blob]:
-        wanted = [c for c in changes if c.new is not None]
-        sizes = self._shadow.sizes([c.new.sha for c in wanted if c.new is not None])
-        with self._shadow.reader() as reader:
-            for change in wanted:
-                assert change.new is not None
-                if sizes.get(change.new.sha, 0) > self._trees.max_file_bytes:
-                    raise Refusal(
-                        "push_too_large",
-                        f"{display(change.path)} is larger than {self._trees.max_file_bytes >> 20} MB.",
-                    )
-                yield Blob(change.path, reader.read(change.new.sha)[1])
+        """What a commit can be told of at once: paths, modes and their number; raises `Refusal`."""
+        self._rules.check_paths(changes)
 
     # -- 2. to 5. ------------------------------------------------------------------------------------
 
@@ -273,7 +199,7 @@ class Publisher:
 
     def _send_commit(self, item: Commit, parent: str) -> str:
         before = self._shadow.tree_of(item.parents[0])
-        self._send_tree(before, item.tree)
+        self._upload.tree(before, item.tree)
         message = item.message.rstrip("\n")
         if self._run_key:
             message += f"\n\n{TRAILER}: {self._run_key}"
@@ -284,55 +210,6 @@ class Publisher:
             raise UpstreamError("create commit", "GitHub returned no commit id")
         self._remote[item.sha] = sha
         return sha
-
-    def _send_tree(self, before: str, after: str) -> None:
-        changes = self._shadow.names_changed(before, after)
-        have = {entry.sha for entry in self._shadow.entries(before).values()} | self._sent
-        fresh = {c.new.sha: c for c in changes if c.new is not None and c.new.sha not in have}
-        texts = self._inline(list(fresh)) if len(fresh) > _BLOBS else {}
-        for sha, change in fresh.items():
-            if sha not in texts:
-                self._send_blob(change)
-        made = self._make_tree(before, changes, texts)
-        if made != after and texts:  # some text did not survive as text: send those files byte for byte
-            for sha in texts:
-                self._send_blob(fresh[sha])
-            made = self._make_tree(before, changes, {})
-        if made != after:
-            raise UpstreamError("create tree", f"GitHub made the tree {made}, not the one checked here, {after}")
-
-    def _make_tree(self, base: str, changes: Sequence[Change], texts: Mapping[str, str]) -> str:
-        for entries in _batches(changes, texts):
-            body: dict[str, Any] = {"tree": entries}
-            if base != EMPTY_TREE:
-                body["base_tree"] = base
-            answer = self._api.post("git/trees", body, step="create tree")
-            base = str(answer.get("sha")) if isinstance(answer, dict) else ""
-        return base
-
-    def _inline(self, shas: list[str]) -> dict[str, str]:
-        """Text of blobs that a tree can carry; the tree's id, compared below, proves that no byte changed."""
-        sizes = self._shadow.sizes(shas)
-        texts: dict[str, str] = {}
-        with self._shadow.reader() as reader:
-            for sha, _, data in reader.read_many([s for s in shas if sizes.get(s, 0) <= _INLINE_BYTES]):
-                try:
-                    text = data.decode("utf-8")
-                except UnicodeDecodeError:
-                    continue
-                if text and "\0" not in text:
-                    texts[sha] = text
-        return texts
-
-    def _send_blob(self, change: Change) -> None:
-        assert change.new is not None
-        sha = change.new.sha
-        step = f"create blob {display(change.path)}"
-        content = base64.b64encode(self._shadow.read(sha)).decode("ascii")
-        answer = self._api.post("git/blobs", {"content": content, "encoding": "base64"}, step=step)
-        if not isinstance(answer, dict) or answer.get("sha") != sha:
-            raise UpstreamError(step, "GitHub stored something else than was sent")
-        self._sent.add(sha)
 
     def _create_ref(self, branch: str, sha: str) -> None:
         try:
@@ -354,105 +231,12 @@ class Publisher:
     # -- pull requests -------------------------------------------------------------------------------
 
     def create_pull_request(self, title: str, body: str, head: str, base: str) -> Pull:
-        """Open a pull request, or bring our own open one of this branch up to date.
-
-        Args:
-            title, body: neutralised text.
-            head: own branch, short name.
-            base: the base branch, the default branch, or one of `BranchRules.targets`.
-
-        Raises:
-            Refusal: a rule said no.
-            UpstreamError: GitHub failed; names the step and, where it is one, the repository's setting.
-        """
+        """Open a pull request, or bring our own open one of this branch up to date; raises as `open_pull`."""
         check_pull(head, base, self._branches)
         for what, text in (("pull request's title", title), ("pull request's body", body)):
             check_text(text, what, self._holds_secret)
-        query = {"head": f"{self._owner}:{head}", "state": "open"}
-        found = self._api.get("pulls", query=query, step="find pull request")
-        for pull in found if isinstance(found, list) else []:
-            if pull.get("head", {}).get("ref") == head and pull.get("base", {}).get("ref") == base:
-                changed = {"title": title, "body": body}
-                answer = self._api.patch(f"pulls/{pull['number']}", changed, step="update pull request")
-                return Pull(int(answer["number"]), str(answer["html_url"]), True)
-        fields = {"title": title, "body": body, "head": head, "base": base}
-        try:
-            answer = self._api.post("pulls", fields, step="create pull request")
-        except UpstreamError as exc:
-            if exc.status == 403 and "not permitted to create" in str(exc):
-                raise UpstreamError(exc.step, _SETTING, 403) from exc
-            raise
-        return Pull(int(answer["number"]), str(answer["html_url"]), False)
-
-
-_SETTING = (
-    "GitHub Actions is not permitted to create pull requests in this repository. A maintainer can allow it in "
-    "Settings, Actions, General, Workflow permissions: Allow GitHub Actions to create and approve pull "
-    "requests; or the input push-token can hold an App's token. The branch is pushed."
-)
+        return open_pull(self._api, self._owner, title=title, body=body, head=head, base=base)
 
 
 def _conflict(branch: str, reason: str) -> Refusal:
     return Refusal("push_conflict", f"Branch {branch!r} {reason}. Nothing was overwritten; push to another branch.")
-
-
-def _check_names(changes: Sequence[Change]) -> None:
-    """JSON carries no name that is not UTF-8; such files may stay, but not change.
-
-    Raises:
-        Refusal: code `push_path_refused`.
-    """
-    for change in changes:
-        try:
-            change.path.decode("utf-8")
-        except UnicodeDecodeError:
-            raise Refusal(
-                "push_path_refused",
-                f"The name {display(change.path)} is not UTF-8, and GitHub's API takes no other.",
-            ) from None
-
-
-def _batches(changes: Sequence[Change], texts: Mapping[str, str]) -> Iterator[list[dict[str, Any]]]:
-    """Tree entries for requests that build on each other.
-
-    Where a file takes the place of a folder or the other way round, deletions go first, in requests of
-    their own: GitHub does not say in which order it applies the entries of one request.
-    """
-    gone = [c for c in changes if c.new is None]
-    kept = [c for c in changes if c.new is not None]
-    groups = [gone, kept] if _replaces(gone, kept) else [[*gone, *kept]]
-    for group in groups:
-        batch: list[dict[str, Any]] = []
-        size = 0
-        for change in group:
-            entry = _entry(change.path, change.new, texts)
-            size += len(entry.get("content", ""))
-            if batch and (len(batch) >= _TREE_ENTRIES or size > _TREE_BYTES):
-                yield batch
-                batch, size = [], len(entry.get("content", ""))
-            batch.append(entry)
-        if batch:
-            yield batch
-
-
-def _replaces(gone: Sequence[Change], kept: Sequence[Change]) -> bool:
-    def above(changes: Sequence[Change]) -> set[bytes]:
-        found = set()
-        for change in changes:
-            path = change.path
-            while path := path.rpartition(b"/")[0]:
-                found.add(path)
-        return found
-
-    old, new = {c.path for c in gone}, {c.path for c in kept}
-    return bool(old & above(kept) or new & above(gone))
-
-
-def _entry(path: bytes, entry: Entry | None, texts: Mapping[str, str]) -> dict[str, Any]:
-    name = path.decode("utf-8")
-    if entry is None:
-        return {"path": name, "mode": "100644", "type": "blob", "sha": None}
-    assert entry.mode != GITLINK  # rule 8
-    if (text := texts.get(entry.sha)) is not None:
-        return {"path": name, "mode": entry.mode, "type": "blob", "content": text}
-    return {"path": name, "mode": entry.mode, "type": "blob", "sha": entry.sha}
