@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from agent.broker.closing import settle
+from agent.broker.egress import Egress, EgressResponse
+from agent.broker.github import GitHubApi
 from agent.broker.limits import Limits, Meter
 from agent.broker.operations import Operations
+from agent.broker.operations_egress import EgressOperation
+from agent.broker.policy.words import Authority, EgressRequest
 from agent.broker.redact import Redactor
 from agent.broker.report.actions import write_outputs
+from agent.broker.server import Call as WireCall
 from agent.broker.server import Server
 from agent.broker.state import RunState
+from agent.contract.errors import Refusal
 from agent.contract.facts import RunFacts
 from agent.contract.modes import MODES, TOOL_TIERS, offered_tools
 from agent.contract.outcomes import StopReason
 from agent.contract.sandbox import ExecRequest, ExecResult
 from agent.kernel.channel import Caller, CallFailed, Channel
-from tests.support.action import parse_outputs
+from tests.support.action import ROOT, parse_outputs
 from tests.support.model_server import ModelServer
 from tests.support.model_turns import Call, Turn
 from tests.support.scenario import FIX, RUN_ID, World
@@ -71,6 +78,47 @@ def test_a_red_branch_is_not_green_because_the_workspace_was_mended(make: Any) -
         Turn(text="Done."),
     ]
     assert deliver(world, turns).outputs["outcome"] == "not_verified"
+
+
+HOSTILE_HARNESS = '''
+"""In place of the harness: it says that it is done, hangs up, and goes on writing."""
+import json, os, time
+from agent.kernel.channel import Caller, Channel
+from agent.kernel.confine import confine_harness, set_non_dumpable
+
+
+def main(channel_fd, plan_fd):
+    set_non_dumpable()
+    with os.fdopen(plan_fd, "rb") as file:
+        plan = json.load(file)
+    confine_harness(workspace=plan["workspace"], uid=plan["uid"], gid=plan["gid"], extra_read=[])
+    channel = Channel.from_fd(channel_fd)
+    caller = Caller(channel)
+    facts = caller.call("hello").header["facts"]
+    with open(os.path.join(plan["workspace"], "early.txt"), "w") as file:
+        file.write(facts["mode"])
+    caller.call("finish", json.dumps({"stop_reason": "completed", "output": "All done."}).encode())
+    channel.close()
+    time.sleep(0.5)
+    with open(os.path.join(plan["workspace"], "late.txt"), "w") as file:
+        file.write("after the verdict")
+    time.sleep(60)
+'''
+
+
+def test_a_harness_that_hung_up_is_ended_before_anything_is_judged(make: Any, tmp_path: Path) -> None:
+    """It lives on after closing its channel: what it would write while the stop script judges is never written."""
+    world = make(config=STOP_ONLY.replace("sh scripts/check.sh", "test -e early.txt; sleep 2"))
+    product = tmp_path / "product"
+    product.mkdir()
+    shutil.copy(ROOT / "entrypoint.py", product)
+    shutil.copytree(ROOT / "agent", product / "agent", ignore=shutil.ignore_patterns("__pycache__"))
+    (product / "agent/harness/main.py").write_text(HOSTILE_HARNESS)
+    result = deliver(world, [], root=product)
+    assert (world.workspace / "early.txt").read_text() == "fix-ci", "it was at work, and could write"
+    assert [e["passed"] for e in result.events("hook.end")] == [True]
+    assert result.outputs["outcome"] == "done"
+    assert not (world.workspace / "late.txt").exists()
 
 
 def test_half_a_surrogate_pair_in_the_last_words_costs_no_report(tmp_path: Path) -> None:
@@ -122,7 +170,7 @@ def served(folder: Path, cap: int) -> tuple[Caller, RunState, Yes]:
         facts=facts,
         tiers=mode.tiers,
         meter=Meter(Limits(max_tool_calls=cap), started=time.monotonic()),
-        record=lambda kind, **data: None,
+        record=lambda kind, /, **data: None,
         sandbox=sandbox,  # type: ignore[arg-type]
     )
     ours, theirs = socket.socketpair()
@@ -162,6 +210,44 @@ def test_an_event_that_breaks_the_published_schema_is_refused(tmp_path: Path, fi
     with pytest.raises(CallFailed) as caught:
         caller.call("event", json.dumps({**good, **fields}).encode())
     assert caught.value.code == "tool_input"
+
+
+class Out:
+    """Egress that takes everything."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    def send(self, request: EgressRequest, authority: Authority) -> EgressResponse:
+        self.sent.append(json.loads(request.body))
+        return EgressResponse(200, {}, b"{}")
+
+
+@pytest.mark.parametrize("again", [b"", b', "comments": []'], ids=["once", "said twice"])
+def test_a_review_costs_as_many_comments_as_leave_with_it(tmp_path: Path, again: bytes) -> None:
+    """S7: thirty findings in one request are not one comment, and a second `comments` hides none that is sent."""
+    _, state, _ = served(tmp_path, cap=9)
+    state.meter = Meter(Limits(max_tool_calls=9, max_comments=3), started=time.monotonic())
+    out = Out()
+    operation = EgressOperation(state, cast("Egress", out), cast("GitHubApi", None))
+
+    def review(comments: int) -> None:
+        bodies = b", ".join(b'{"body": "x"}' for _ in range(comments))
+        fields = {"connection": "github", "method": "POST", "path": "/repos/o/r/pulls/1/reviews"}
+        body = b'{"body": "b", "comments": [' + bodies + b"]" + again + b"}"
+        operation.handle(WireCall("egress", fields, body, lambda fields, payload: None))
+
+    if again:
+        review(3)
+        assert [sent["comments"] for sent in out.sent] == [[]]
+        return
+    with pytest.raises(Refusal, match="cap of 3 comments"):
+        review(3)
+    assert out.sent == []
+    review(2)
+    assert [len(sent["comments"]) for sent in out.sent] == [2]
+    with pytest.raises(Refusal):
+        review(0)
 
 
 def test_no_event_waits_for_a_push(tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ def run_action(
     timeout: float = 120.0,
     uid: int | None = None,
     python: str = sys.executable,
+    root: Path = ROOT,
     on_line: Callable[[str], None] | None = None,
     interrupt_after: Callable[[subprocess.Popen[str]], None] | None = None,
 ) -> Result:
@@ -97,12 +98,13 @@ def run_action(
 
     Args:
         uid: run as this user (needs root); None is the own one.
+        root: folder of the product; a copy of it may have a part replaced by a hostile one.
         on_line: told each line of the log as it comes.
         interrupt_after: called in a thread with the process; may signal it as a runner does.
     """
     before = set(Path(environment["RUNNER_TEMP"]).glob("airlock-*"))
     process = subprocess.Popen(
-        [python, "-I", str(ROOT / "entrypoint.py")],
+        [python, "-I", str(root / "entrypoint.py")],
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

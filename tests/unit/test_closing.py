@@ -8,11 +8,13 @@ import socket
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from agent.broker.closing import publish_report, settle, setup_failed, write_error, write_skip
+from agent.broker.git.snapshot import Caps
+from agent.broker.lifecycle import GateVerdict, Lifecycle
 from agent.broker.limits import Limits, Meter
 from agent.broker.redact import Redactor
 from agent.broker.report.actions import OUTPUTS
@@ -25,9 +27,10 @@ from agent.broker.state import Ending, RunState
 from agent.contract.errors import UpstreamError
 from agent.contract.facts import RunFacts
 from agent.contract.outcomes import OUTCOMES, StopReason
-from agent.contract.sandbox import ExecResult
+from agent.contract.sandbox import ExecResult, Purpose
 from agent.kernel.channel import Caller, Channel
 from tests.support.action import parse_outputs
+from tests.support.checkouts import make_checkout, worktree_of
 
 TOKEN = "ghs_" + "Cl0singTest" * 4
 FACTS: dict[str, Any] = {
@@ -164,6 +167,41 @@ def test_a_cap_that_the_broker_saw_stands_where_the_harness_says_nothing(end: En
     end.run.meter.started -= 10_000
     end.run.ending = ending(StopReason.COMPLETED)
     assert settle(end.run, "closed")[0] is StopReason.TIMEOUT
+
+
+class Passing:
+    """A stop script that likes whatever it is shown."""
+
+    def __init__(self) -> None:
+        self.judged: list[str] = []
+
+    def has(self, purpose: Purpose) -> bool:
+        return purpose is Purpose.STOP
+
+    def judge(self, purpose: Purpose, tree: str) -> GateVerdict:
+        self.judged.append(tree)
+        return GateVerdict(purpose, tree, passed=True, ended="exit status 0", output="")
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"), [(1, StopReason.COMPLETED), (2, StopReason.NOT_VERIFIED)], ids=["within", "over"]
+)
+def test_a_workspace_over_the_caps_is_not_verified_whatever_the_stop_script_says(
+    end: End, extra: int, expected: StopReason
+) -> None:
+    """A snapshot that stops at its cap is a part: a harness that never asked for a verdict gets no green for it."""
+    checkout = end.folder / "work"
+    make_checkout(checkout, {"a.py": "one\n"})
+    end.run.worktree = worktree_of(checkout, end.folder / "shadow", caps=Caps(new_files=1))
+    lifecycle = Passing()
+    end.run.lifecycle = cast("Lifecycle", lifecycle)
+    end.run.ending = ending(StopReason.COMPLETED)
+    for n in range(extra):
+        (checkout / f"new{n}").touch()
+    reason, sentence = settle(end.run, "closed")
+    assert reason is expected
+    assert len(lifecycle.judged) == (1 if extra == 1 else 0)
+    assert ("holds more than 1 new files" in sentence) == (extra > 1)
 
 
 def test_work_that_github_did_not_take_is_not_done(end: End) -> None:
