@@ -12,7 +12,7 @@ READY_RUN := $(VENV)/.ready
 help:
 	@echo "make demo   run the main job end to end on an embedded GitHub and a scripted model"
 	@echo "make test   run every test this machine can run"
-	@echo "make check  lint, types, import contracts, workflow and schema checks"
+	@echo "make check  lint, types, import contracts, workflows, schemas, pages and licences"
 	@echo "make fix    format and fix what can be fixed by itself"
 	@echo "make docs   write docs/configuration.md from the schema and action.yml"
 	@echo "make bench  print the cost table"
@@ -46,11 +46,14 @@ check: $(READY)
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/zizmor --quiet --offline --persona auditor action.yml
+	$(VENV)/bin/zizmor --quiet --offline --persona auditor action.yml .github
 	$(VENV)/bin/hadolint Dockerfile tests/e2e/runner.Dockerfile
 	$(VENV)/bin/shellcheck -x action/*.sh .ci/run .ci/docker-setup
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-actions action.yml
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(VENV)/bin/check-jsonschema --quiet --check-metaschema agent/broker/config.schema.json agent/broker/transcript.schema.json
+	$(PY) -m pytest -q -p no:cacheprovider -n 0 tests/unit/test_docs*.py
 
 fix: $(READY)
 	$(PY) -m ruff check --fix .
