@@ -3,6 +3,8 @@
 demo         the main job on an embedded GitHub and a scripted model
 explain      what a run on a given event could do and why: mode, tools, routes, limits, digest
 manifest     the same without an event: of a manual start
+run          one run on this machine, on a clone of a repository; --dry-run prints every write instead of making it
+doctor       whether a run would work here: machine, sandbox, configuration, network, tokens; each with its fix
 scope        a report that asks for more than a run may do: what is refused, and what still works
 redteam      play cases of a fully hostile model against Airlock and judge what happened
 conformance  hold a model adapter to the loop's contract
@@ -12,6 +14,7 @@ view         make a page to look at of a transcript
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -29,6 +32,14 @@ def main(argv: list[str]) -> int:
         from agent.explain import main as explain
 
         return explain(rest, command=command)
+    if command == "run":
+        from agent.local import main as local
+
+        return local(rest, os.environ)
+    if command == "doctor":
+        from agent.doctor import main as doctor
+
+        return doctor(rest, os.environ)
     if command == "scope":
         from tests.support.scope import main as scope
 

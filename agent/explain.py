@@ -67,7 +67,7 @@ class AssumedGitHub(GitHubApi):
         except ValueError:
             payload = {}
         self._payload: dict[str, Any] = payload if isinstance(payload, dict) else {}
-        self._given = dict(_pair(text, "--actor-permission") for text in options.actor_permission)
+        self._given = dict(pair(text, "--actor-permission") for text in options.actor_permission)
         self._commit: str = options.commit or NO_COMMIT
         self._folder: Path = options.root
         self._overlay = {config_path: options.config.read_bytes()} if options.config else {}
@@ -196,7 +196,12 @@ def _parser(command: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _pair(text: str, option: str) -> tuple[str, str]:
+def pair(text: str, option: str) -> tuple[str, str]:
+    """NAME=VALUE, or LOGIN=LEVEL with a level that exists.
+
+    Raises:
+        UserError: it is neither; names the option.
+    """
     name, separator, value = text.partition("=")
     if not name or not separator or (option == "--actor-permission" and value not in _LEVELS):
         wanted = f"LOGIN=LEVEL with a level of {', '.join(_LEVELS)}" if option != "--input" else "NAME=VALUE"
@@ -218,7 +223,7 @@ def _settings(options: argparse.Namespace, event: bytes) -> Settings:
     repository, sender = payload.get("repository"), payload.get("sender")
     named = repository.get("full_name") if isinstance(repository, dict) else None
     login = sender.get("login") if isinstance(sender, dict) else None
-    inputs = dict(_pair(text, "--input") for text in options.input)
+    inputs = dict(pair(text, "--input") for text in options.input)
     unknown = sorted(set(inputs) - SETTING_INPUTS)
     if unknown:
         raise UserError(f"--input {unknown[0]} is no input that a run is decided by.")
@@ -226,7 +231,7 @@ def _settings(options: argparse.Namespace, event: bytes) -> Settings:
     plan: dict[str, Any] = {
         "mode": options.mode,
         **inputs,
-        "GITHUB_EVENT_NAME": options.event_name or _guessed_name(payload),
+        "GITHUB_EVENT_NAME": options.event_name or guessed_name(payload),
         "GITHUB_REPOSITORY": options.repository or named or "owner/name",
         "GITHUB_ACTOR": actor,
         "GITHUB_TRIGGERING_ACTOR": actor,
@@ -241,7 +246,7 @@ def _settings(options: argparse.Namespace, event: bytes) -> Settings:
     return read_settings(plan)
 
 
-def _guessed_name(payload: Mapping[str, Any]) -> str:
+def guessed_name(payload: Mapping[str, Any]) -> str:
     """The event's name by what its payload holds; a pull_request_target looks like a pull_request."""
     if "workflow_run" in payload:
         return "workflow_run"

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from agent.local import readable
 from tests.support.action import ROOT, Result
 from tests.support.github_sim import GitHubSim
 from tests.support.model_server import ModelServer
@@ -125,15 +126,6 @@ def show(event: dict[str, Any]) -> None:
 def shortened(text: str, most: int) -> str:
     """The text, with a sign where it was cut."""
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def readable(line: str) -> str:
-    """A log line as the runner's page shows it."""
-    if line == "::endgroup::":
-        return ""
-    if line.startswith("::") and not line.startswith("::group::"):
-        return line.partition("::")[2].partition("::")[2].replace("%0A", " ").replace("%25", "%")
-    return line.replace("::group::", "-- ") if line.startswith("::group::") else line
 
 
 def say(title: str, rule: str = "-") -> None:

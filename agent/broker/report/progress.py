@@ -52,7 +52,7 @@ class Progress:
         elif kind == "git.push":
             log.line(f"pushed {data.get('branch')} at {data.get('sha')}")
         elif kind == "pull_request":
-            log.line(f"pull request {data.get('url')}")
+            log.line(f"pull request {data.get('url') or '(none was opened: a dry run)'}")
 
     @staticmethod
     def _remember(data: Mapping[str, Any], run: RunState) -> None:
