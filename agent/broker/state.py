@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from agent.broker.declared_tools import DeclaredTools
 from agent.broker.limits import Meter
-from agent.contract.errors import ToolPermissionError
+from agent.contract.errors import Refusal, ToolPermissionError
 from agent.contract.facts import RunFacts
 from agent.contract.modes import Tier
 from agent.contract.outcomes import StopReason
+from agent.contract.sandbox import Purpose
 
 if TYPE_CHECKING:
     from agent.broker.git.publish import Publisher, Pushed
@@ -111,6 +112,31 @@ class RunState:
                 self.done.denials.append(f"{tool}: tool_permission")
             self.record("tool.denied", name=tool, reason=sentence, code="tool_permission")
             raise ToolPermissionError(sentence)
+
+    def count_act(self) -> None:
+        """Count an act that the harness asks for, whether or not it reports a tool call (S7).
+
+        Raises:
+            Refusal: code `limit`, the cap on tool calls is reached or the run was cancelled.
+        """
+        if self.cancelled:
+            raise Refusal("limit", "The run was cancelled.")
+        with self.lock:
+            if not self.meter.act():
+                raise Refusal("limit", "The cap on tool calls is reached.")
+
+    def judge(self, purpose: Purpose, tree: str) -> GateVerdict:
+        """A hook's verdict on a tree; what it says is among the gates of the report.
+
+        Raises:
+            Refusal: code `sandbox_missing`.
+        """
+        if self.lifecycle is None:
+            raise Refusal("sandbox_missing", f"There is no sandbox in which the {purpose} script could run.")
+        verdict = self.lifecycle.judge(purpose, tree)
+        if verdict not in self.done.gates and self.lifecycle.has(purpose):
+            self.done.gates.append(verdict)
+        return verdict
 
     def remaining_s(self) -> float:
         """Seconds left of the wall clock."""

@@ -193,10 +193,10 @@ def test_a_hostile_harness_runs_nothing_but_the_declared_text(
     """`run_command` is denied here; no field of the message brings another command in. Then the honest call."""
     broker, sandbox = operations(tmp_path, "count_words")
     with pytest.raises(error):
-        broker.run_command(call(**fields))
+        broker.handlers()["exec"](call(**fields))
 
     assert sandbox.ran == []
-    broker.run_command(call(tool="count_words", arguments={"text": "x"}))
+    broker.handlers()["exec"](call(tool="count_words", arguments={"text": "x"}))
     assert sandbox.ran == ['printf %s \'{"text": "x"}\' | (\ncat # the arguments\n)']
 
 
@@ -204,6 +204,6 @@ def test_a_declared_command_that_is_denied_does_not_run_for_a_hostile_harness(tm
     """The broker asks its own list of offered tools."""
     broker, sandbox = operations(tmp_path, "run_command")
     with pytest.raises(ToolPermissionError):
-        broker.run_command(call(tool="count_words", arguments={"text": "x"}))
+        broker.handlers()["exec"](call(tool="count_words", arguments={"text": "x"}))
 
     assert sandbox.ran == []
