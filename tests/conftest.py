@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.artifacts import PROPERTY, folder
 from tests.support.seed import VARIABLE, run_seed
 
 
@@ -30,6 +31,21 @@ def pytest_configure() -> None:
 def pytest_report_header() -> str:
     """Print the seed."""
     return f"seed of this run: {run_seed()} (repeat with {VARIABLE}=...)"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the tables whose lines tests recorded, and keep them beside the pictures."""
+    tables: dict[str, list[str]] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, value in report.user_properties if getattr(report, "when", "") == "call" else ():
+                if name == PROPERTY:
+                    title, line = value
+                    tables.setdefault(title, []).append(line)
+    for title, lines in tables.items():
+        terminalreporter.section(title)
+        terminalreporter.write_line("\n".join(lines))
+        (folder() / f"{title.replace(' ', '-')}.txt").write_text("\n".join(lines) + "\n")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -1,8 +1,8 @@
 """The fault matrix: signals at random points, killed zones, GitHub and the model failing at each request.
 
 After every fault the same must hold: the transcript is valid up to it, no process is left, the workspace is as
-it was, and nothing is half published. `AIRLOCK_FAULTS=all` takes 50 signal points and every request; without it
-a sample fits into CI. The table is printed at the end.
+it was, and nothing is half published. `AIRLOCK_FAULTS=all` takes 50 signal points and every request (40 minutes);
+without it a sample fits into CI. The terminal summary prints the table.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent.broker.transcript import verify
 from tests.integration.test_ending import leftovers
 from tests.support.action import Result
+from tests.support.artifacts import PROPERTY
 from tests.support.model_server import ModelServer
 from tests.support.model_turns import Call, Cut, Recorded, Status, Turn
 from tests.support.scenario import RUN_ID, World, fixing_turns
@@ -50,38 +50,12 @@ MODEL = [
 ]
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the table."""
-
-    fault: str
-    where: str
-    ended: str
-    published: str
-    seconds: float
-
-
-@pytest.fixture(scope="module")
-def table(request: pytest.FixtureRequest) -> Iterator[list[Row]]:
-    """Rows of all tests here, printed when the last one is through."""
-    rows: list[Row] = []
-    yield rows
-    head = ("fault", "where", "ended as", "published", "s")
-    cells = [(row.fault, row.where, row.ended, row.published, f"{row.seconds:.1f}") for row in rows]
-    text = "\n".join("{:<20} {:<22} {:<22} {:<14} {:>6}".format(*line) for line in [head, *cells])
-    capture: Any = request.config.pluginmanager.get_plugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        print(f"\n{text}")
-    if folder := os.environ.get("AIRLOCK_ARTIFACTS"):
-        Path(folder, "fault-matrix.txt").write_text(f"{text}\n")
-
-
 @dataclass
 class Rig:
     """One world and what it was before."""
 
     world: World
-    rows: list[Row]
+    record: Callable[[str, object], None]
 
     def __post_init__(self) -> None:
         self.git = {name: (self.world.workspace / ".git" / name).read_bytes() for name in ("config", "HEAD", "index")}
@@ -119,12 +93,17 @@ class Rig:
         assert (result.exit_status == 0) == (ended == "completed")
         assert pulls or ended != "completed", "green means done"
         published = "pull request" if pulls else "branch" if tip else "nothing"
-        self.rows.append(Row(fault, where, f"{ended} ({result.exit_status})", published, seconds))
+        self.tell(fault, where, f"{ended} ({result.exit_status})", published, seconds)
+
+    def tell(self, fault: str, where: str, ended: str, published: str, seconds: float) -> None:
+        """One line of the table in the terminal summary."""
+        line = f"{fault:<20} {where:<22} {ended:<22} {published:<14} {seconds:>6.1f} s"
+        self.record(PROPERTY, ("fault matrix: fault, where, ended as, published, time", line))
 
 
 @pytest.fixture
-def rig(world: World, table: list[Row]) -> Rig:
-    return Rig(world, table)
+def rig(world: World, record_property: Callable[[str, object], None]) -> Rig:
+    return Rig(world, record_property)
 
 
 @pytest.mark.root
@@ -145,9 +124,7 @@ def test_a_signal_at_any_moment_leaves_everything_in_order(rig: Rig, after_s: fl
         # the signal came before there was a run: nothing may have happened
         assert leftovers(rig.world) == []
         assert (rig.world.repository.branch(BRANCH), result.exit_status != 0) == (None, True)
-        rig.rows.append(
-            Row(number.name, f"after {after_s:.2f} s", f"no run ({result.exit_status})", "nothing", seconds)
-        )
+        rig.tell(number.name, f"after {after_s:.2f} s", f"no run ({result.exit_status})", "nothing", seconds)
         return
     rig.judge(number.name, f"after {after_s:.2f} s", result, seconds)
 

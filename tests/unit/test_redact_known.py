@@ -103,7 +103,6 @@ def test_a_known_value_is_found_in_form(form: str, value: str) -> None:
 @pytest.mark.parametrize("seed", [1, run_seed()])
 def test_the_corpus_of_registered_values(seed: int) -> None:
     """Each value in each form of the corpus leaves no eight characters behind; a new seed each run."""
-    print(f"seed {seed}")
     for row in make_corpus.build(seed, per_vendor=1)["registered"]:
         redact = Redactor({"S": row["registered"][0]}).known
         shown = redact(row["text"])
