@@ -7,6 +7,7 @@ once with the push token taken away; GitHub is embedded, the product is the real
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import sys
@@ -96,13 +97,18 @@ def play(world: World, other: Repository, script: list[Turn], **options: Any) ->
 
 def main(argv: list[str]) -> int:
     """Play both runs and print what was refused and what went through; exit status 0 when the scope held."""
-    folder = Path(argv[0]) if argv else Path(tempfile.mkdtemp(prefix="airlock-scope-"))
+    parser = argparse.ArgumentParser(
+        prog="python -m agent scope", description="A report that asks for more than a run may do."
+    )
+    parser.add_argument("folder", nargs="?", type=Path, help="keep everything there (default: a temporary folder)")
+    given = parser.parse_args(argv).folder
+    folder = given or Path(tempfile.mkdtemp(prefix="airlock-scope-"))
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
     try:
         return 0 if _first(folder / "first") & _second(folder / "second") else 1
     finally:
-        if not argv:
+        if given is None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
