@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agent import __version__
-from agent.broker.closing import CANCELLED, make_report, publish_report, settle, write_error, write_skip
+from agent.broker.closing import CANCELLED, make_report, settle
 from agent.broker.egress import Egress, make_transport, reach_of
 from agent.broker.egress.transport import Transport
 from agent.broker.equip import Equipment
@@ -40,6 +40,7 @@ from agent.broker.server import Server
 from agent.broker.settings import Settings, read_settings, run_name
 from agent.broker.state import RunState
 from agent.broker.task import check_wish, payload_texts
+from agent.broker.telling import publish_report, write_error, write_skip
 from agent.broker.transcript import Transcript
 from agent.contract.errors import AirlockError, Refusal, UpstreamError, UserError
 from agent.contract.modes import Tier

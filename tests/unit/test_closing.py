@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from agent.broker.closing import publish_report, settle, setup_failed, write_error, write_skip
+from agent.broker.closing import settle, setup_failed
 from agent.broker.git.snapshot import Caps
 from agent.broker.lifecycle import GateVerdict, Lifecycle
 from agent.broker.limits import Limits, Meter
@@ -24,6 +24,7 @@ from agent.broker.report.log import Log
 from agent.broker.report.results import Results
 from agent.broker.run import Broker
 from agent.broker.state import Ending, RunState
+from agent.broker.telling import publish_report, write_error, write_skip
 from agent.contract.errors import UpstreamError
 from agent.contract.facts import RunFacts
 from agent.contract.outcomes import OUTCOMES, StopReason
