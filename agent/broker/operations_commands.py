@@ -84,7 +84,8 @@ class CommandOperations:
 
     def _keep(self, stdout: bytes, stderr: bytes) -> str:
         """Store a command's output, redacted, in the results folder; empty where the cap is reached."""
-        data = self._redactor.known_bytes(stdout + (b"\n[stderr]\n" + stderr if stderr else b""))
+        text = (stdout + (b"\n[stderr]\n" + stderr if stderr else b"")).decode("utf-8", "replace")
+        data = self._redactor.outside(text).encode("utf-8", "replace")  # it lies in the artifact, for people
         with self._run.lock:
             meter = self._run.meter
             if meter.kept_bytes + len(data) > meter.limits.max_commands_bytes:

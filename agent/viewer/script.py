@@ -138,7 +138,7 @@ const RENDER = {
     head("Not sent (dry run): " + str(e.method) + " " + str(e.path), dim("to " + str(e.connection))), text(e.body)],
   "command": (e) => [
     head("Command ended", passed(e.exit_code === 0 && !e.timed_out, "exit status 0", ended(e)),
-      dim([secs(num(e.duration_ms)), e.output_id ? "full text in output/" + str(e.output_id) + ".txt" : ""]
+      dim([secs(num(e.duration_ms)), e.output_id ? "full text in commands/" + str(e.output_id) + ".txt" : ""]
         .filter(Boolean).join(" · "))), text("$ " + str(e.command))],
   "egress.denied": (e) => [
     head("Refused: " + str(e.method) + " " + str(e.path), tag(str(e.code), "bad")), text(e.message || e.reason)],

@@ -5,23 +5,29 @@ from __future__ import annotations
 import base64
 import io
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from agent.broker.limits import Limits, Meter
+from agent.broker.operations_commands import CommandOperations
 from agent.broker.redact import Growing, Redactor, Stream
 from agent.broker.report.facts import Denial, RunReport
 from agent.broker.report.log import Log
 from agent.broker.report.results import Results
 from agent.broker.report.summary import comment, summary
+from agent.broker.state import RunState
 from agent.broker.transcript import Transcript
 from agent.contract.outcomes import StopReason
 from agent.viewer import write_page
 from tests.support import oracles
 
 SECRET = "ghs_CANARY" + "k7QzXw19bTk7QzXw19bTLm4RpV8nZc"
+SHAPE = "ghp_" + "a1B2" * 9
 CONTROL = "the control words of this test"
 FORMS = {
     "plain": SECRET,
@@ -34,6 +40,15 @@ FORMS = {
     "reversed": SECRET[::-1],
     "cut": SECRET[12:],
 }
+
+
+class Kept:
+    """Of a run's state what keeping an output needs."""
+
+    lock = threading.Lock()
+
+    def __init__(self) -> None:
+        self.meter = Meter(Limits(max_tool_calls=1), started=0.0)
 
 
 def report(text: str) -> RunReport:
@@ -75,8 +90,9 @@ def outputs(folder: Path, redactor: Redactor, text: str) -> str:
 
 
 def kept_output(folder: Path, redactor: Redactor, text: str) -> str:
-    _, seen = Results(folder, redactor).keep(text.encode())
-    return seen.decode() + (folder / "output/1.txt").read_text()
+    operations = CommandOperations(cast("RunState", Kept()), redactor, folder / "commands")
+    operations._keep(b"", text.encode())
+    return (folder / "commands/1.txt").read_text()
 
 
 def structured(folder: Path, redactor: Redactor, text: str) -> str:
@@ -117,6 +133,14 @@ def test_a_secret_leaves_by_no_way_in_no_form(way: str, form: str, tmp_path: Pat
     assert "redacted:GITHUB_TOKEN" in shown
     unguarded = WAYS[way](_other(tmp_path), Redactor({}), f"{CONTROL} {SECRET[4:]}")
     assert SECRET[12:] in unguarded.replace("\\_", "_")
+
+
+@pytest.mark.parametrize("way", sorted(set(WAYS) - {"request to the model"}))
+def test_a_credential_that_nobody_registered_leaves_to_no_people(way: str, tmp_path: Path) -> None:
+    """Shapes of credentials are hidden wherever people or machines outside read; the model's own request is apart."""
+    shown = WAYS[way](tmp_path, Redactor({}), f"{CONTROL} {SHAPE}")
+    assert CONTROL in shown
+    assert SHAPE[4:] not in shown
 
 
 def _other(tmp_path: Path) -> Path:

@@ -280,7 +280,7 @@ def test_diffs_and_the_chart_are_rendered(tab: Browser, tmp_path: Path) -> None:
     assert tab.js("[...document.querySelectorAll('.diff .add')].map(x => x.textContent).includes('+x = 3')") is True
     assert tab.js("document.querySelectorAll('#use polyline').length") == 2
     shown = tab.js("document.getElementById('turns').textContent")
-    assert "exit status 2 5 ms · full text in output/3.txt$ make test" in shown
+    assert "exit status 2 5 ms · full text in commands/3.txt$ make test" in shown
     assert "Answer none came" in shown
     assert "up to 9,655, and cost, up to $0.0400" in tab.js("document.querySelector('#use svg').ariaLabel")
     assert tab.js("document.querySelectorAll('#use tbody tr').length") == 10

@@ -59,7 +59,7 @@ def write_outputs(values: Mapping[str, Any], path: Path) -> None:
             del environment["GITHUB_OUTPUT"]
         else:
             environment["GITHUB_OUTPUT"] = before
-    unfinished.replace(path)
+    unfinished.replace(path)  # a value cut off by a crash would swallow what is written after it
 
 
 def get_input(name: str) -> str:
