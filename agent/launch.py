@@ -175,7 +175,7 @@ class Launch:
             spec = SandboxSpec.from_json(header["spec"])
             forbidden = tuple(header.get("forbidden_paths", ()))
             report = self._sandboxes.probe(spec, forbidden, self._unwritable())
-            return dict(report.to_json()), b""
+            return {"report": report.to_json()}, b""  # its own `ok` is not the answer's
         if op == "harness.stop":
             self._end(self.harness_pid)
             return {"ended": self._wait_for(self.harness_pid)}, b""

@@ -35,7 +35,7 @@ class Sandboxes:
             frame = self._control.call("sandbox.probe", spec=spec.to_json(), forbidden_paths=list(forbidden_paths))
         except (CallFailed, ChannelError) as exc:
             return ProbeReport(backend="none", ok=False, loopback=False, missing=(str(exc),))
-        return ProbeReport.from_json(frame.header)
+        return ProbeReport.from_json(frame.header["report"])
 
 
 class Sandbox:
