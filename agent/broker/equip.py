@@ -111,7 +111,11 @@ class Equipment:
         files = [os.path.dirname(settings.fact(name)) for name in ("GITHUB_EVENT_PATH", "GITHUB_OUTPUT")]
         closed = [settings.workspace, settings.state, settings.results, settings.fact("RUNNER_TEMP"), *files]
         make_spec = spec_maker(
-            bench.prepared, opening.config.agent.sandbox, [c for c in caches if c], [p for p in closed if p]
+            bench.prepared,
+            opening.config.agent.sandbox,
+            [c for c in caches if c],
+            [p for p in closed if p],
+            TreeRules(protected=opening.protected_paths, allowed=opening.config.agent.allow_protected_paths),
         )
         spec = make_spec(Purpose.MAIN, settings.workspace)
         private = [str(Path(settings.state) / "shadow.git"), str(Path(settings.state) / "prepare")]

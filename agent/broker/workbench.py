@@ -14,6 +14,7 @@ from agent.broker.config import SandboxConfig
 from agent.broker.egress import Egress
 from agent.broker.git.fetch import Fetcher
 from agent.broker.git.prepare import Prepared, prepare
+from agent.broker.git.rules import TreeRules
 from agent.broker.git.shadow import ShadowGit
 from agent.broker.git.workspace import open_shadow, open_worktree
 from agent.broker.git.worktree import WorkTree
@@ -21,6 +22,7 @@ from agent.broker.hooks import hook_files as hook_files  # callers build a run f
 from agent.broker.mounts import refused_mount
 from agent.broker.policy.words import Authority, EgressRequest
 from agent.contract.errors import UpstreamError, UserError
+from agent.contract.paths import paths_to_cover
 from agent.contract.sandbox import Purpose, SandboxSpec
 
 
@@ -110,7 +112,7 @@ def git_post(egress: Egress) -> Callable[[str, bytes, Mapping[str, str]], Iterab
 
 
 def spec_maker(
-    prepared: Prepared, sandbox: SandboxConfig, tool_caches: Iterable[str], private: Iterable[str]
+    prepared: Prepared, sandbox: SandboxConfig, tool_caches: Iterable[str], private: Iterable[str], trees: TreeRules
 ) -> Callable[[Purpose, str], SandboxSpec]:
     """Specs of this run's sandboxes.
 
@@ -118,6 +120,7 @@ def spec_maker(
         sandbox: `ai.agent.sandbox` of the trusted configuration.
         tool_caches: folders of earlier setup-* steps, readable.
         private: folders of this run and of the runner that no mount may show.
+        trees: what no change may touch; commands find it read-only where it can be shown so.
 
     Raises:
         UserError: configuration names a mount that may not be; the text says why.
@@ -130,6 +133,8 @@ def spec_maker(
             raise UserError(f"`ai.agent.sandbox.mounts` names {path}, which {reason}.")
     mounts = tuple(dict.fromkeys(path for path in sandbox.mounts if path not in readable))
 
+    protected = paths_to_cover(trees.protected, trees.allowed)
+
     def make(purpose: Purpose, root: str) -> SandboxSpec:
         # setup has a network, and gates never have one, whatever `open` says: they judge what is there
         network = purpose is Purpose.SETUP or (purpose is Purpose.MAIN and sandbox.network == "open")
@@ -139,6 +144,7 @@ def spec_maker(
             network=network,
             readable=readable,
             mounts=mounts,
+            protected=protected,
             env=dict(sandbox.env),
             memory_mb=sandbox.memory_mb,
             pids=sandbox.pids,

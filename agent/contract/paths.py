@@ -119,7 +119,7 @@ def _covers(entry: str, asked: str) -> bool:
         return False
     if asked == key or asked.startswith(key + "/"):
         return True
-    if not any(c in key for c in "*?["):
+    if not _is_pattern(key):
         return False
     try:
         glob = glob_regex(key)
@@ -127,3 +127,28 @@ def _covers(entry: str, asked: str) -> bool:
         return False  # no path can match it; as a literal name it was tried above
     names = asked.split("/")
     return any(glob.match("/".join(names[: i + 1])) for i in range(len(names)))
+
+
+def paths_to_cover(protected: Iterable[str], allowed: Iterable[str] = ()) -> tuple[str, ...]:
+    """Which protected paths a sandbox can show read-only at their place, as depth before the gate that counts.
+
+    Patterns cannot be shown so, since what they match may be made later. Git folders are not: the real one is out
+    of reach already, and the sandbox's own is meant to be written. A path that an allowed entry lies above, at or
+    below is left to the gate as a whole.
+    """
+    taken_back = [entry.strip("/") for entry in allowed]
+    kept: dict[str, None] = {}
+    for path in (entry.strip("/") for entry in protected):
+        plain = all(part not in ("", ".", "..") for part in path.split("/")) and not _is_pattern(path)
+        if plain and not has_git_name(path) and not any(_meet(path, entry) for entry in taken_back):
+            kept[path] = None
+    return tuple(kept)
+
+
+def _is_pattern(entry: str) -> bool:
+    return any(c in entry for c in "*?[")
+
+
+def _meet(path: str, allowed: str) -> bool:
+    above, below = f"{path}/".startswith(f"{allowed}/"), f"{allowed}/".startswith(f"{path}/")
+    return _is_pattern(allowed) or above or below

@@ -27,6 +27,7 @@ class SandboxSpec:
         readable: further absolute paths that commands may read (tool caches, git objects).
         mounts: folders of the runner that commands may read, as `ai.agent.sandbox.mounts` says; an engine is
             asked for them by these names, wherever this process runs.
+        protected: paths below the root, relative to it, that commands find read-only where they exist, as depth.
         env: additions from trusted configuration, filtered again by `sandbox.env` (S2).
         memory_mb, pids: caps.
         file_mb: largest file a command may write.
@@ -39,6 +40,7 @@ class SandboxSpec:
     network: bool = False
     readable: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
     memory_mb: int = 4096
     pids: int = 512
@@ -58,7 +60,7 @@ class SandboxSpec:
     def from_json(cls, data: dict[str, Any]) -> Self:
         values = dict(data)
         values["purpose"] = Purpose(values["purpose"])
-        for name in ("readable", "mounts"):
+        for name in ("readable", "mounts", "protected"):
             values[name] = tuple(values.get(name, ()))
         return cls(**values)
 

@@ -13,6 +13,7 @@ from agent.broker.state import RunState
 from agent.broker.workbench import spec_maker
 from agent.contract.sandbox import Purpose
 from agent.library.client import Client
+from agent.library.opening import tree_rules
 from agent.library.place import Place
 from agent.library.sandboxes import LocalSandboxes
 
@@ -39,7 +40,7 @@ def open_sandbox(
     Raises:
         UpstreamError, Refusal: a sandbox could not be started.
     """
-    make_spec = spec_maker(prepared, client.sandbox, (), [str(place.folder), str(state)])
+    make_spec = spec_maker(prepared, client.sandbox, (), [str(place.folder), str(state)], tree_rules(run.facts))
     spec = make_spec(Purpose.MAIN, str(place.folder))
     hidden = [str(path) for path in (state / "shadow.git", state / "prepare") if path.exists()]
     report = sandboxes.probe(spec, hidden)
@@ -74,7 +75,7 @@ def _lifecycle(
         Checkouts(worktree, place.folder, place.owner.uid, place.owner.gid),
         folder=gates,
         workspace=str(place.folder),
-        spec=spec_maker(prepared, client.sandbox, (), [str(place.folder), str(state)]),
+        spec=spec_maker(prepared, client.sandbox, (), [str(place.folder), str(state)], tree_rules(run.facts)),
         remaining_s=run.remaining_s,
         record=run.record,
     )

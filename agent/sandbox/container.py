@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ from agent.kernel.prctl import machine
 from agent.sandbox.attached import Attached, Container
 from agent.sandbox.build import helper_command
 from agent.sandbox.container_image import STEP, has_bash, require_image
+from agent.sandbox.covers import covers_of
 from agent.sandbox.facts import owner_of
 from agent.sandbox.homes import Homes
 from agent.sandbox.outside import Own, binds, outside
-from agent.sandbox.policy import Folders, Machine, container_plan_for
+from agent.sandbox.policy import Folders, Machine, Mount, container_plan_for
 from agent.sandbox.probe import ProbeTargets, probe
 from agent.sandbox.protocol import encode_plan
 from agent.sandbox.session import Session, remove_tree
@@ -37,7 +39,15 @@ _SPARE_PROCESSES = 8  # helper, its parent, and what the engine itself runs
 
 
 def container_options(
-    spec: SandboxSpec, *, image: str, uid: int, gid: int, run: str, own: Own | None = None, home: str = ""
+    spec: SandboxSpec,
+    *,
+    image: str,
+    uid: int,
+    gid: int,
+    run: str,
+    own: Own | None = None,
+    home: str = "",
+    covers: Sequence[Mount] = (),
 ) -> dict[str, Any]:
     """The engine's request for one sandbox: configuration, and under `HostConfig` what it may do. Pure.
 
@@ -48,6 +58,7 @@ def container_options(
         run: value of the label by which a later step finds and removes what was left behind.
         own: our own container, where we run in one.
         home: folder that is HOME, by default a fresh tmpfs.
+        covers: mounts inside the writable root that keep protected paths as they are (`sandbox.covers`).
 
     Raises:
         UpstreamError: a path of the spec lies in no mount of ours.
@@ -74,6 +85,7 @@ def container_options(
             "NetworkMode": "bridge" if spec.network else "none",
             "Binds": [
                 *binds(spec.root, spec.readable, own.mounts if own else None),
+                *(f"{outside(m.source, own.mounts if own else None)}:{m.target}:{m.kind}" for m in covers),
                 *([f"{outside(home, own.mounts if own else None)}:{FOLDERS.home}:rw"] if home else []),
             ],
             # as mounts and no binds: the engine makes a bind's folder where it is missing, on the runner, as root
@@ -155,7 +167,14 @@ class ContainerBackend:
             client = self._engine()
             require_image(client, self._image)
             options = container_options(
-                spec, image=self._image, uid=uid, gid=gid, run=self._run, own=self._own, home=home
+                spec,
+                image=self._image,
+                uid=uid,
+                gid=gid,
+                run=self._run,
+                own=self._own,
+                home=home,
+                covers=covers_of(spec.root, spec.protected),
             )
             container = Container(client, client.create_container_from_config(options)["Id"])
             bash = has_bash(client, container.number, self._image)

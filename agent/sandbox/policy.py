@@ -130,8 +130,11 @@ class Plan:
     dropped_env: tuple[tuple[str, str], ...] = ()
 
 
-def plan_for(spec: SandboxSpec, machine: Machine, folders: Folders) -> Plan:
+def plan_for(spec: SandboxSpec, machine: Machine, folders: Folders, covers: tuple[Mount, ...] = ()) -> Plan:
     """Decide everything about a sandbox.
+
+    Args:
+        covers: mounts inside the writable root that keep protected paths as they are (`sandbox.covers`).
 
     Raises:
         ValueError: uid or gid is 0, or a path is not absolute: a caller's bug, caught before any process.
@@ -160,7 +163,7 @@ def plan_for(spec: SandboxSpec, machine: Machine, folders: Folders) -> Plan:
         uid=machine.uid,
         gid=machine.gid,
         levels=_levels(machine, network=spec.network),
-        mounts=_mounts(spec, machine, folders, memory),
+        mounts=_mounts(spec, machine, folders, memory, covers),
         rules=_rules(spec, machine, folders),
         root_rules=(
             FileRule("/etc/passwd", landlock.READ_FILE),
@@ -241,7 +244,9 @@ def _rules(spec: SandboxSpec, machine: Machine, folders: Folders) -> tuple[FileR
     return rules + tuple(FileRule(path, landlock.DEVICE) for path in DEVICES)
 
 
-def _mounts(spec: SandboxSpec, machine: Machine, folders: Folders, memory: int) -> tuple[Mount, ...]:
+def _mounts(
+    spec: SandboxSpec, machine: Machine, folders: Folders, memory: int, covers: tuple[Mount, ...]
+) -> tuple[Mount, ...]:
     mounts = [Mount("ro" if link is None else "link", link or path, path) for path, link in machine.system]
     mounts += [Mount("ro", path, path) for path in (*SYSTEM_READ, *spec.read_only)]
     if not machine.named:
@@ -257,5 +262,6 @@ def _mounts(spec: SandboxSpec, machine: Machine, folders: Folders, memory: int) 
     mounts.append(Mount("link", "pts/ptmx", "/dev/ptmx"))
     mounts.append(Mount("rw", folders.tmp, "/tmp"))  # noqa: S108 - programs that do not know TMPDIR
     mounts += [Mount("rw", path, path) for path in (folders.home, folders.tmp, spec.root)]
+    mounts += covers
     # Parents before children: the workspace may lie below /tmp, a tool cache below the workspace's parent.
     return tuple(sorted(mounts, key=lambda m: m.target.count("/")))

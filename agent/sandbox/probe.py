@@ -206,6 +206,8 @@ def _missing(session: Session) -> tuple[str, ...]:
     lacks = list(missing(landlock_abi()))
     for level, reason in session.notes:
         lacks.append(f"no {LEVEL_WORDS[level.split('-')[0]]} ({reason})")
+    if session.level.split("-")[0] in ("net", "bare"):
+        lacks.append("protected paths can be written by commands (commit and push refuse the change)")
     if session.level.startswith("bare"):
         lacks.append("no loopback: every socket family is refused" if session.level == "bare-none" else "")
     return tuple(text for text in lacks if text)

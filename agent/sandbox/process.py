@@ -14,6 +14,7 @@ import subprocess
 
 from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.sandbox import ProbeItem, ProbeReport, Purpose, SandboxSpec
+from agent.sandbox.covers import covers_of
 from agent.sandbox.facts import owner_of, read_machine, users_with
 from agent.sandbox.homes import Homes
 from agent.sandbox.policy import Folders, plan_for
@@ -84,7 +85,7 @@ class ProcessBackend:
         if not machine.named:
             with open(folders.passwd, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(users_with(machine, folders.home))
-        plan = plan_for(spec, machine, folders)
+        plan = plan_for(spec, machine, folders, covers_of(spec.root, spec.protected))
         if self._levels is not None:
             kept = tuple(level for level in plan.levels if level.name.split("-")[0] in self._levels)
             plan = dataclasses.replace(plan, levels=kept)

@@ -8,18 +8,22 @@ from tests.support.scenario import World
 
 
 def test_a_hooks_script_is_protected_in_the_manifest_by_the_tools_and_at_the_push(world: World) -> None:
-    """`stopScript: sh scripts/check.sh` protects that file and no other; another file is written as ever."""
+    """`stopScript: sh scripts/check.sh` protects that file and no other; another file is written as ever.
+
+    A command finds it read-only; what a command can change all the same, since it was not there, the push refuses.
+    """
     repo = world.repository
     number = repo.create_issue("Discount", "It is wrong.").number
     repo.add_comment(number, "/airlock implement make the check pass", "maintainer")
     event = world.github.event("issue_comment", repo, number=number)
     refs = repo.refs()
     path = "scripts/check.sh"
+    spelled_otherwise = "mkdir -p .GitHub/workflows && echo 'on: push' > .GitHub/workflows/x.yml"
     turns = [
         Turn(calls=[Call("write_file", {"path": path, "content": "exit 0\n"})]),
         Turn(calls=[Call("edit_file", {"path": path, "old": "exec", "new": "true"})]),
         Turn(calls=[Call("delete_file", {"path": path})]),
-        Turn(calls=[Call("run_command", {"command": f"echo 'exit 0' > {path}; cat {path}"})]),
+        Turn(calls=[Call("run_command", {"command": f"echo 'exit 0' > {path}; cat {path}; {spelled_otherwise}"})]),
         Turn(calls=[Call("git_commit", {"message": "Pass"})]),
         Turn(calls=[Call("git_push", {"branch": "airlock/pass"})]),
         Turn(calls=[Call("write_file", {"path": "scripts/other.sh", "content": "exit 0\n"})]),
@@ -38,6 +42,9 @@ def test_a_hooks_script_is_protected_in_the_manifest_by_the_tools_and_at_the_pus
     assert [r["is_error"] for r in results] == [True, True, True, False, True, True, False]
     for refused in results[:3]:
         assert "protected_path" in refused["text"]
+    (probe,) = result.events("sandbox.probe")
+    covered = not any("protected paths can be written" in lack for lack in probe["missing"])
+    assert ("Read-only file system" in results[3]["text"]) == covered
     for refused in results[4:6]:
         assert "push_protected_path" in refused["text"]
     assert repo.refs() == refs

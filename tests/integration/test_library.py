@@ -696,11 +696,12 @@ def test_a_cancel_ends_the_run_with_what_is_there(ask: Any) -> None:
 def test_the_stop_script_is_the_one_of_the_start(ask: Any, workspace: Path) -> None:
     """B12: its failure goes back; the script cannot be rewritten, by a tool or a command; fixing the code helps."""
     cheat = {"path": "check.sh", "content": "exit 0\n"}
+    cheats = "echo exit 0 > check.sh; echo exit 0 > CHECK.sh"  # one name for both on some checkouts
     script = (workspace / "check.sh").read_text()
     fix = {"path": "cart.py", "old": "sum(items) + 1", "new": "sum(items)"}
     result = ask(
         [
-            Turn(calls=[Call("write_file", cheat), Call("run_command", {"command": "echo exit 0 > check.sh"})]),
+            Turn(calls=[Call("write_file", cheat), Call("run_command", {"command": cheats})]),
             Turn("Done."),
             Turn(calls=[Call("edit_file", fix)]),
             Turn("Now it is."),
@@ -713,7 +714,7 @@ def test_the_stop_script_is_the_one_of_the_start(ask: Any, workspace: Path) -> N
     assert [error for _, _, error in results_of(result)] == [True, False, False]
     assert result.brought_back == ("cart.py",)
     assert (workspace / "check.sh").read_text() == script
-    assert "check.sh is a protected path" in result.left_out[0]
+    assert any("CHECK.sh is a protected path" in left for left in result.left_out)
 
 
 def test_what_setup_makes_is_not_the_runs_change(ask: Any, workspace: Path) -> None:

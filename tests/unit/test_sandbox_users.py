@@ -104,6 +104,7 @@ def test_root_in_a_default_container(tmp_path: Path, kind: str) -> None:
     assert told["report"]["missing"] == [
         "no own root folder, process, network and ipc namespaces (make namespaces: Operation not permitted)",
         "no own network namespace (make namespaces: Operation not permitted)",
+        "protected paths can be written by commands (commit and push refuse the change)",
         "no loopback: every socket family is refused",
     ]
     check(told)
