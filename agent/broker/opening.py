@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from agent.broker.config import AgentConfig, Config, read_config
+from agent.broker.connections import run_policy
 from agent.broker.declared_tools import DeclaredTools
 from agent.broker.egress import Egress
 from agent.broker.event import Skip, Trigger, read_event
@@ -23,10 +24,8 @@ from agent.broker.manifest import Manifest, freeze
 from agent.broker.mode import ModeSettings, Wish, wished_mode
 from agent.broker.models import Model, parse_models
 from agent.broker.own_branch import asked_branch
-from agent.broker.policy.builtin import RunParameters, git_connection, github_connection, model_connection
 from agent.broker.policy.decide import Policy
-from agent.broker.policy.declared import declared_connections
-from agent.broker.policy.words import OFFER_GATE, PUBLISHER_GATE, Authority
+from agent.broker.policy.words import Authority
 from agent.broker.settings import Settings
 from agent.broker.subject import branches, complete, has_failure
 from agent.broker.trusted_files import TrustedFiles, branch_tip
@@ -37,12 +36,6 @@ from agent.contract.sandbox import Purpose
 DEFAULT_MODEL = "anthropic/claude-sonnet-4-5"
 DEFAULT_TIMEOUT_MIN = 30.0
 MAX_TURNS = 300
-
-GATE_WORDS = {
-    PUBLISHER_GATE: "this is done by git_commit, git_push and create_pull_request, which check it first",
-    "own_text": "only a comment of this run's own identity can be edited",
-    OFFER_GATE: "no tool that this run offers uses this request",
-}
 
 
 @dataclass(frozen=True)
@@ -99,11 +92,6 @@ def event_of(settings: Settings, event: bytes) -> Trigger | Skip:
             "GITHUB_EVENT_NAME is not set: Airlock runs inside a GitHub Actions job. To try it here: make demo."
         )
     return read_event(name, event, settings.facts)
-
-
-def first_policy(settings: Settings, trigger: Trigger) -> Policy:
-    """Routes for reading configuration and permissions, before there is a configuration."""
-    return Policy([github_connection(_parameters(settings, trigger, AgentConfig(), (), ()))], GATE_WORDS)
 
 
 def open_run(settings: Settings, trigger: Trigger, egress: Egress, has_secret: Callable[[str], bool]) -> Opening | Skip:
@@ -179,25 +167,7 @@ def _frozen(
         never[trigger.head.ref] = None
     tiers = {**TOOL_TIERS, **{tool.name: tool.tier for tool in config.tools}}
     tools = offered_tools(mode, tiers, agent.allow_tools, agent.deny_tools)
-    parameters = replace(
-        _parameters(settings, trigger, agent, tuple(never), config.log_hosts),
-        further_branches=(own_head,) if own_head else (),
-        tools=tools,
-    )
-    connections = [
-        github_connection(parameters),
-        git_connection(parameters),
-        *(
-            model_connection(
-                name=m.connection, origin=m.origin, path=m.path, header=m.header, scheme=m.scheme, fixed=m.fixed
-            )
-            for m in models
-        ),
-    ]
-    reserved = frozenset(connection.origin for connection in connections)
-    further = declared_connections(config.connections, reserved_origins=reserved)
-    declared = DeclaredTools(config.tools, further, tools)
-    policy = Policy([*connections, *declared.connections()], GATE_WORDS)
+    policy, declared = run_policy(settings, trigger, config, models, tools, never=tuple(never), own_head=own_head)
     limits = Limits(
         max_tool_calls=settings.max_tool_calls or agent.max_tool_calls or mode.max_tool_calls,
         max_turns=MAX_TURNS,
@@ -306,19 +276,3 @@ def _mode_settings(agent: AgentConfig) -> ModeSettings:
 def _models(settings: Settings, config: Config) -> tuple[Model, ...]:
     first = settings.model or config.model or DEFAULT_MODEL
     return parse_models([first, *config.fallback_models], settings.base_url or config.base_url or "")
-
-
-def _parameters(
-    settings: Settings, trigger: Trigger, agent: AgentConfig, never: tuple[str, ...], log_hosts: tuple[str, ...]
-) -> RunParameters:
-    return RunParameters(
-        repository=trigger.repository,
-        repository_id=trigger.repository_id,
-        api_url=settings.fact("GITHUB_API_URL") or "https://api.github.com",
-        server_url=settings.fact("GITHUB_SERVER_URL") or "https://github.com",
-        branch_prefix=agent.branch_prefix,
-        never_branches=never,
-        labels=agent.set_labels,
-        request_changes=agent.request_changes,
-        log_hosts=log_hosts,
-    )

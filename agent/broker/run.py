@@ -18,6 +18,7 @@ from typing import Any
 
 from agent import __version__
 from agent.broker.closing import CANCELLED, make_report, settle
+from agent.broker.connections import first_policy
 from agent.broker.egress import Egress, make_transport, reach_of
 from agent.broker.egress.transport import Transport
 from agent.broker.equip import Equipment
@@ -26,7 +27,7 @@ from agent.broker.github import GitHubApi
 from agent.broker.handlers import handlers
 from agent.broker.introduce import acknowledge, introduce, run_facts
 from agent.broker.limits import Meter
-from agent.broker.opening import Opening, event_of, first_policy, open_run
+from agent.broker.opening import Opening, event_of, open_run
 from agent.broker.policy.words import Authority
 from agent.broker.redact import Redactor
 from agent.broker.report.facts import GateLine

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from agent.broker.connections import GATE_WORDS
 from agent.broker.egress import Egress
 from agent.broker.gate import Ceiling, Gate
 from agent.broker.git.publish import Publisher
@@ -18,7 +19,7 @@ from agent.broker.lifecycle import Hook
 from agent.broker.limits import Limits
 from agent.broker.manifest import Manifest, freeze
 from agent.broker.mode import Wish
-from agent.broker.opening import GATE_WORDS, MAX_TURNS
+from agent.broker.opening import MAX_TURNS
 from agent.broker.policy.builtin import RunParameters, github_connection, model_connection
 from agent.broker.policy.decide import Policy
 from agent.broker.policy.words import Authority
