@@ -148,7 +148,9 @@ def _repository(asker: Asker, topic: str, value: str, repository: str, scopes: s
     found = _ask(asker, root, value)
     if not isinstance(found, Answer) or found.status != 200 or not isinstance(found.value, dict):
         said = found if isinstance(found, str) else f"GitHub answers {found.status}"
-        yield Finding(topic, FAIL, f"{repository}: {said}", "Check the name, and that the token may see it.")
+        yield Finding(
+            f"{topic} repository", FAIL, f"{repository}: {said}", "Check the name, and that the token may see it."
+        )
         return
     branch = str(found.value.get("default_branch") or "main")
     tip = _ask(asker, f"{root}/git/ref/heads/{branch}", value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
@@ -112,29 +113,25 @@ def docker(image: str, engine: Path = ENGINE) -> Iterator[Finding]:
     if not engine.is_socket():
         yield Finding("docker", WARNING, f"no engine at {engine}", less + "start Docker on this runner.")
         return
+    if not os.access(engine, os.W_OK):
+        yield Finding("docker", WARNING, f"{engine} may not be used by this user", less + "join the group docker.")
+        return
     import docker as sdk  # lazily: 28 MB
     from docker.errors import DockerException, ImageNotFound
 
-    client = (
-        sdk.APIClient(base_url=f"unix://{engine}", timeout=10, version="auto") if os.access(engine, os.W_OK) else None
-    )
-    if client is None:
-        yield Finding("docker", WARNING, f"{engine} may not be used by this user", less + "join the group docker.")
-        return
     try:
-        yield Finding("docker", OK, f"engine {client.version()['Version']}")
-        if image:
-            client.inspect_image(image)
-            yield Finding("image", OK, f"{image} is here")
+        client = sdk.APIClient(base_url=f"unix://{engine}", timeout=10, version="auto")
+        with contextlib.closing(client):
+            yield Finding("docker", OK, f"engine {client.version()['Version']}")
+            if image:
+                client.inspect_image(image)
+                yield Finding("image", OK, f"{image} is here")
     except ImageNotFound:
-        yield Finding(
-            "image", WARNING, f"{image} is not here", f"It is pulled at the first run; or: docker pull {image}"
-        )
+        fix = f"It is pulled at the first run; or: docker pull {image}"
+        yield Finding("image", WARNING, f"{image} is not here", fix)
     except (DockerException, OSError) as exc:
         said = str(exc).splitlines()[0][:200]
         yield Finding("docker", WARNING, f"the engine does not answer: {said}", less + "see `docker version`.")
-    finally:
-        client.close()
 
 
 def sandboxes(asked: str, image: str) -> Iterator[Finding]:
