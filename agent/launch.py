@@ -29,11 +29,10 @@ from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.contract.sandbox import ExecRequest, SandboxSpec
 from agent.kernel.channel import Channel, ChannelError, Frame
 from agent.kernel.confine import no_core, set_non_dumpable
-from agent.launch_place import find_place
+from agent.launch_place import find_place, results_folder, unprivileged_owner
 from agent.launch_sandboxes import Sandboxes
+from agent.launch_stages import memory, reap_for, spawn
 
-ENTRYPOINT = str(Path(__file__).resolve().parent.parent / "entrypoint.py")
-UNPRIVILEGED = 61001  # owner of the workspace for the run where it belongs to uid 0; no account has this id
 CANCEL_GRACE_S = 6.0  # the runner gives 7.5 s from SIGINT to SIGTERM and 2.5 s more to SIGKILL
 LAST_RESORT_S = 60.0  # past the broker's own deadline; then launch ends it
 
@@ -62,11 +61,11 @@ class Launch:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
         self.workspace = os.path.realpath(settings.get("GITHUB_WORKSPACE") or os.getcwd())
-        self.uid, self.gid = _unprivileged_owner(self.workspace)
+        self.uid, self.gid = unprivileged_owner(self.workspace)
         self.place = find_place(self.workspace)
         self.state = Path(tempfile.mkdtemp(prefix="airlock-", dir=self.place.state))
         self.state.chmod(0o711)  # others may pass through to what is theirs, and list nothing
-        self.results = Path(settings.get("AIRLOCK_RESULTS") or _results_folder(settings))
+        self.results = Path(settings.get("AIRLOCK_RESULTS") or results_folder(settings))
         self.results.mkdir(parents=True, exist_ok=True)
         self.broker_pid = 0
         self.harness_pid = 0
@@ -98,12 +97,12 @@ class Launch:
             "airlock.launch_pid": os.getpid(),
             "airlock.git_dir": str(self.place.git_dir or ""),
         }
-        plan_fd = _memory(json.dumps(plan).encode())
-        self.broker_pid = _spawn("--broker", [brokers.fileno(), to_broker.fileno(), plan_fd, secrets_fd, event_fd])
+        plan_fd = memory(json.dumps(plan).encode())
+        self.broker_pid = spawn("--broker", [brokers.fileno(), to_broker.fileno(), plan_fd, secrets_fd, event_fd])
         os.close(secrets_fd)
         os.close(event_fd)
-        harness_plan = _memory(json.dumps({"workspace": self.workspace, "uid": self.uid, "gid": self.gid}).encode())
-        self.harness_pid = _spawn("--harness", [to_harness.fileno(), harness_plan], silent=True)
+        harness_plan = memory(json.dumps({"workspace": self.workspace, "uid": self.uid, "gid": self.gid}).encode())
+        self.harness_pid = spawn("--harness", [to_harness.fileno(), harness_plan], silent=True)
         for fd in (plan_fd, harness_plan):
             os.close(fd)
         for sock in (brokers, to_broker, to_harness):
@@ -240,7 +239,7 @@ class Launch:
         self._end(self.harness_pid)
         self._sandboxes.stop_all()
         self._end(self.broker_pid)
-        _reap_for(2.0)
+        reap_for(2.0)
         try:
             self._put_back()
         except Exception as exc:
@@ -270,59 +269,3 @@ class Launch:
 
 def _error(header: dict[str, Any], code: str, message: str) -> dict[str, Any]:
     return {"id": header.get("id"), "ok": False, "error": {"code": code, "message": message}}
-
-
-def _unprivileged_owner(workspace: str) -> tuple[int, int]:
-    """Who harness and commands run as: the workspace's owner, and never uid 0 where we can choose."""
-    if os.geteuid() != 0:
-        return os.geteuid(), os.getegid()
-    try:
-        info = os.stat(workspace)
-    except OSError:
-        return UNPRIVILEGED, UNPRIVILEGED
-    return (info.st_uid, info.st_gid) if info.st_uid != 0 else (UNPRIVILEGED, UNPRIVILEGED)
-
-
-def _results_folder(settings: dict[str, Any]) -> str:
-    """Where transcript, summary and outputs go: below RUNNER_TEMP, one folder for each attempt of a run."""
-    base = settings.get("RUNNER_TEMP") or tempfile.gettempdir()
-    run = settings.get("GITHUB_RUN_ID", "local")
-    attempt = settings.get("GITHUB_RUN_ATTEMPT", "1")
-    return os.path.join(base, f"airlock-{run}-{attempt}-{os.getpid()}")
-
-
-def _memory(data: bytes) -> int:
-    fd = os.memfd_create("airlock", 0)
-    os.write(fd, data)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
-
-
-def _spawn(stage: str, fds: list[int], *, silent: bool = False) -> int:
-    """Start a stage of entrypoint.py with these descriptors and no environment to speak of.
-
-    Args:
-        silent: its standard streams lead nowhere: what the harness prints, the runner would obey (R15).
-    """
-    for fd in fds:
-        os.set_inheritable(fd, True)
-    arguments = [sys.executable, "-I", "-B", ENTRYPOINT, stage, *map(str, fds)]
-    environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
-    streams = (0, 1, 2) if silent else (0,)
-    nowhere = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in streams]
-    pid = os.posix_spawn(sys.executable, arguments, environment, file_actions=nowhere, setsid=True)
-    for fd in fds:
-        os.set_inheritable(fd, False)
-    return pid
-
-
-def _reap_for(seconds: float) -> None:
-    """Wait for children that were just killed, so that none is left when we exit."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            time.sleep(0.005)

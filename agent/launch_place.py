@@ -1,4 +1,4 @@
-"""Where this run takes place: in the action's own container, in another container, or on a bare machine.
+"""Where a run takes place, as whom and with results where: in the action's container, another, or a bare machine.
 
 Decided by what is mounted, never by a variable: the job's environment has no say in what is trusted.
 """
@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 STATE = Path("/var/lib/airlock")  # a volume of the action's container, so that sibling containers can share parts
 GIT = Path("/airlock-git")  # the real git folder; `.git` of the workspace is covered by a volume then
 ENGINE = Path("/var/run/docker.sock")
+UNPRIVILEGED = 61001  # owner of the workspace for the run where it belongs to uid 0; no account has this id
 
 
 @dataclass(frozen=True)
@@ -49,3 +52,22 @@ def mount_points(mountinfo: bytes) -> frozenset[str]:
         target = re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), line.split(b" ")[4])
         found.add(os.fsdecode(target))
     return frozenset(found)
+
+
+def unprivileged_owner(workspace: str) -> tuple[int, int]:
+    """Who harness and commands run as: the workspace's owner, and never uid 0 where we can choose."""
+    if os.geteuid() != 0:
+        return os.geteuid(), os.getegid()
+    try:
+        info = os.stat(workspace)
+    except OSError:
+        return UNPRIVILEGED, UNPRIVILEGED
+    return (info.st_uid, info.st_gid) if info.st_uid != 0 else (UNPRIVILEGED, UNPRIVILEGED)
+
+
+def results_folder(settings: dict[str, Any]) -> str:
+    """Where transcript, summary and outputs go: below RUNNER_TEMP, one folder for each attempt of a run."""
+    base = settings.get("RUNNER_TEMP") or tempfile.gettempdir()
+    run = settings.get("GITHUB_RUN_ID", "local")
+    attempt = settings.get("GITHUB_RUN_ATTEMPT", "1")
+    return os.path.join(base, f"airlock-{run}-{attempt}-{os.getpid()}")
