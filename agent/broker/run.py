@@ -6,6 +6,7 @@ descriptors; what it ends with lies in the results folder.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -81,6 +82,7 @@ class Broker:
         self._run: RunState | None = None
         self._live: Live | None = None
         self._cancelled = False
+        self._numbers = itertools.count(1)  # of requests, one after another in the transcript whoever sends them
         self._ready = threading.Event()
         self._control = Caller(control, on_notice=self._notice)  # last: a cancel may come at once
         self._ready.set()
@@ -158,6 +160,7 @@ class Broker:
             remaining_s=run.remaining_s if run else lambda: 60.0,
             write_pause_s=float(self._plan.get("airlock.write_pause", 1.0)),
             dry_run=dry_run,
+            numbers=self._numbers,
         )
 
     def _prepare(self, settings: Settings, opening: Opening) -> RunState:

@@ -99,6 +99,8 @@ def test_every_row_of_the_table_is_told_the_same_everywhere(make: Callable[..., 
     assert re.match(rf"## Airlock: \S+ {row.outcome.replace('_', ' ')}", result.summary)
     assert row.sentence in result.summary
     assert verify(result.results / "transcript.jsonl") == []
+    requests = [event["n"] for event in result.events("egress.request")]
+    assert len(requests) == len(set(requests)), "an answer belongs to one request"
     assert (row.exit_status == 0) == (row.outcome in ("done", "skipped"))
 
 

@@ -11,6 +11,7 @@ House rules:
 from __future__ import annotations
 
 import base64
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 
@@ -47,6 +48,7 @@ class Egress:
         clock: Clock | None = None,
         write_pause_s: float = WRITE_PAUSE_S,
         dry_run: bool = False,
+        numbers: Iterator[int] | None = None,
     ) -> None:
         """
         Args:
@@ -54,6 +56,7 @@ class Egress:
             remaining_s: seconds left of the run's wall clock; nothing waits longer than that.
             write_pause_s: seconds between two requests that create content at GitHub; 0 turns pacing off.
             dry_run: send nothing that changes anything; see `egress.dry_run`.
+            numbers: of requests in the transcript, shared where one transcript has several of these.
         """
         self._policy = policy
         self._secrets = secrets
@@ -70,8 +73,8 @@ class Egress:
             write_pause_s=write_pause_s,
         )
         self._dry_run = dry_run
-        self._count_lock = threading.Lock()
-        self._count = 0
+        self._number_lock = threading.Lock()
+        self._numbers = numbers or itertools.count(1)
 
     def send(self, request: EgressRequest, authority: Authority, *, timeout_s: float | None = None) -> EgressResponse:
         """Send and read the whole answer.
@@ -202,9 +205,8 @@ class Egress:
         return round((self._clock.monotonic() - started) * 1000, 1)
 
     def _next(self) -> int:
-        with self._count_lock:
-            self._count += 1
-            return self._count
+        with self._number_lock:
+            return next(self._numbers)
 
 
 def _shown(value: object) -> str:
