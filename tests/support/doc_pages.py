@@ -15,9 +15,8 @@ HANDED_OVER = frozenset({"docs/design.md", "docs/reports.md"})
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\S*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 _NODE = re.compile(r"\b(tests/[\w/]+\.py)::(\w+)")
-_FILE = re.compile(
-    r"`((?:agent|tests|docs|fixtures|action|requirements|\.ci|\.github)/[\w./-]*\w/?|\w+\.(?:md|toml|py|yml))`"
-)
+_FILE = re.compile(r"`((?:agent|tests|docs|fixtures|action|requirements|\.ci|\.github)/[\w./-]*\w/?)`")
+_MODULE = re.compile(r"`((?:\w+/)*\w+\.py)`")
 _LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -73,9 +72,21 @@ def named_tests(text: str) -> list[tuple[str, str]]:
 
 
 def named_files(page: str, text: str) -> list[Path]:
-    """The files that a text names between backticks or links to."""
-    found = [ROOT / match[1] for match in _FILE.finditer(text) if "/" in match[1]]
+    """The files that a text names between backticks or links to; of a module its name may stand for its path."""
+    found = [ROOT / match[1] for match in _FILE.finditer(text)]
+    found += [_module(match[1]) for match in _MODULE.finditer(text)]
     return found + [(ROOT / page).parent / match[1] for match in _LINK.finditer(text)]
+
+
+def _module(name: str) -> Path:
+    """The file of a module named by the end of its path, or where it would be."""
+    return ROOT / next((path for path in _modules() if f"/{path}".endswith(f"/{name}")), Path(name))
+
+
+@cache
+def _modules() -> list[Path]:
+    found = [*ROOT.glob("*.py"), *ROOT.glob("agent/**/*.py"), *ROOT.glob("tests/**/*.py"), *ROOT.glob("docs/**/*.py")]
+    return [path.relative_to(ROOT) for path in found]
 
 
 @cache

@@ -30,11 +30,17 @@ def test_every_test_and_file_that_a_page_names_exists(page: str) -> None:
 
 def test_a_page_that_names_what_is_not_there_is_found() -> None:
     """The two checks above, held against a page that lies."""
-    lie = "`tests/unit/test_docs.py::test_of_nothing`, `agent/broker/nothing.py`, [gone](docs/nothing.md)"
+    lie = (
+        "`tests/unit/test_docs.py::test_of_nothing`, `agent/broker/nothing.py`, `git/none.py`, [gone](docs/nothing.md)"
+    )
 
     assert named_tests(lie) == [("tests/unit/test_docs.py", "test_of_nothing")]
     assert "test_of_nothing" not in functions_of("tests/unit/test_docs.py")
-    assert {file.name for file in named_files("README.md", lie) if not file.exists()} == {"nothing.py", "nothing.md"}
+    assert {file.name for file in named_files("README.md", lie) if not file.exists()} == {
+        "nothing.py",
+        "none.py",
+        "nothing.md",
+    }
 
 
 def test_every_requirement_has_a_test() -> None:
