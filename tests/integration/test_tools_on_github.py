@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from agent.contract.modes import Tier
 from tests.support.github_sim import GitHubSim
-from tests.support.github_sim.repository import Repository
+from tests.support.github_sim.repository import AUTHOR, Repository
 from tests.support.sim_broker import TOKEN, sim_tools
 
 BOT = "github-actions[bot]"
@@ -36,6 +38,12 @@ def pull(repo: Repository, files: dict[str, Any], workspace: Path, **fields: Any
     repo.commit("topic", files, base="main")
     number = repo.create_pull("topic", **fields).number
     return {"number": number, "head_sha": repo.checkout(workspace, "topic"), "base_sha": repo.branch("main")}
+
+
+def move(repo: Repository, branch: str, sha: str) -> None:
+    """The branch points at any commit, as after a merge or a force push."""
+    repo.git.update_ref(f"refs/heads/{branch}", sha)
+    repo.sim.refresh_pulls()
 
 
 def finding(line: int, body: str = "", path: str = "a.py", **more: Any) -> dict[str, Any]:
@@ -156,6 +164,67 @@ def test_findings_are_posted_once_across_runs_and_resolved_when_their_code_is_go
     assert summary.body.startswith("Summary of push three.")
 
 
+def test_a_second_review_is_shown_only_what_is_new(github: GitHubSim, repo: Repository, tmp_path: Path) -> None:
+    """Since our own last review: a later push's hunks alone, without what a merge of the base brought."""
+    facts = pull(repo, {"a.py": HEAD}, tmp_path / "w")
+    number, first = facts["number"], facts["head_sha"]
+    with sim_tools(github, repo, tmp_path / "w", **facts) as tools:
+        assert "everything is new" in tools("list_pull_request_files", new_only=True).text
+        tools("submit_review", body="B", comments=[finding(11)])
+        nothing = tools("list_pull_request_files", new_only=True).text
+        assert nothing == f"Nothing has changed since the last review, of {first}."
+
+    repo.commit("topic", {"new.py": "one\ntwo\n", "a.py": HEAD + "tail\n"}, message="Second push")
+    facts["head_sha"] = repo.checkout(tmp_path / "w2", "topic")
+    with sim_tools(github, repo, tmp_path / "w2", **facts) as tools:
+        text = tools("list_pull_request_files", new_only=True).text
+        whole = tools("list_pull_request_files").text
+        told = tools("get_pull_request").text
+    assert "### new.py: added, +2 -0\ncommentable RIGHT: 1-2\n" in text
+    assert "+tail" in text
+    assert "+added" not in text
+    assert "commentable RIGHT: 8-14, 59-62\n" in text  # lines of the pull request's diff, not of the push alone
+    assert f"Changed since the last review, of {first[:12]}" in text
+    assert "+added" in whole
+    assert f"reviewed by this action last at {first}" in told
+
+    # a review of another workflow, which is the same bot, and a copy of our mark are not ours
+    posted = repo.issue(number).pull
+    assert posted is not None
+    (own,) = posted.reviews
+    for user, body in ((BOT, "All fine."), ("outsider", own.body.replace(first, facts["head_sha"]))):
+        posted.reviews.append(replace(own, id=own.id + 1, user=user, body=body, commit_id=facts["head_sha"]))
+    with sim_tools(github, repo, tmp_path / "w2", **facts) as tools:
+        assert tools("list_pull_request_files", new_only=True).text == text
+
+    main = repo.commit("main", {"elsewhere.py": "x\n"}, message="Base goes on")
+    blobs = {name: repo.git.write_blob(text) for name, text in (("elsewhere.py", b"x\n"), ("late.py", b"y\n"))}
+    tree = repo.git.write_tree(
+        facts["head_sha"], [{"path": name, "mode": "100644", "sha": sha} for name, sha in blobs.items()]
+    )
+    move(repo, "topic", repo.git.write_commit(tree, [facts["head_sha"], main], "Merge", AUTHOR, AUTHOR))
+    facts |= {"head_sha": repo.checkout(tmp_path / "w3", "topic"), "base_sha": repo.branch("main")}
+    with sim_tools(github, repo, tmp_path / "w3", **facts) as tools:
+        merged = tools("list_pull_request_files", new_only=True).text
+    assert "late.py" in merged
+    assert "elsewhere.py" not in merged
+
+
+def test_after_a_rewritten_branch_the_whole_change_is_new(github: GitHubSim, repo: Repository, tmp_path: Path) -> None:
+    """A force push leaves no path from the reviewed commit: nothing is hidden, and the note says why."""
+    facts = pull(repo, {"a.py": HEAD}, tmp_path / "w")
+    with sim_tools(github, repo, tmp_path / "w", **facts) as tools:
+        tools("submit_review", body="B", comments=[finding(11)])
+    repo.create_branch("again", repo.branch("main") or "")
+    repo.commit("again", {"a.py": HEAD, "b.py": "b\n"}, message="Rewritten")
+    move(repo, "topic", repo.branch("again") or "")
+    facts["head_sha"] = repo.checkout(tmp_path / "w2", "again")
+    with sim_tools(github, repo, tmp_path / "w2", **facts) as tools:
+        text = tools("list_pull_request_files", new_only=True).text
+    assert "cannot be told apart" in text
+    assert "+added" in text
+
+
 def test_forged_marks_of_ours_in_others_comments_are_never_trusted(
     github: GitHubSim, repo: Repository, tmp_path: Path
 ) -> None:
@@ -208,11 +277,10 @@ def test_three_hundred_files_are_paged_and_a_pull_request_without_changes_says_s
     facts = pull(repo, {f"f{n:03}.txt": f"{n}\n" for n in range(310)}, tmp_path / "w")
     with sim_tools(github, repo, tmp_path / "w", **facts) as tools:
         first = tools("list_pull_request_files").text
-        pages, page = [first], 1
-        while f"More: page={page + 1}" in pages[-1]:
-            page += 1
-            pages.append(tools("list_pull_request_files", page=page).text)
-        assert "Page 99 is empty" in tools("list_pull_request_files", page=99).text
+        pages = [first]
+        while more := re.search(r"; more: offset=(\d+)\.$", pages[-1]):
+            pages.append(tools("list_pull_request_files", offset=int(more[1])).text)
+        assert "offset=2941 is past the end" in tools("list_pull_request_files", offset=2941).text
         posted = tools("submit_review", body="B", comments=[finding(1, path="f305.txt")]).text
     text = "".join(pages)
     assert [n for n in range(310) if f"f{n:03}.txt" not in text] == []
@@ -293,7 +361,7 @@ def test_an_enterprise_servers_prefix_is_part_of_no_path_of_ours(tmp_path: Path)
             repo.add_comment(number, f"comment {n:03}", "maintainer")
         repo.checkout(tmp_path / "w", "main")
         with sim_tools(github, repo, tmp_path / "w", number=number, is_pull=False) as tools:
-            first, second = tools("list_comments").text, tools("list_comments", page=2).text
+            first, second = tools("list_comments").text, tools("list_comments", offset=21).text
             assert "talk" in tools("get_issue").text
             assert not tools("comment", body="hello").is_error
         assert "comment 129" in first

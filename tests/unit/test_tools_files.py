@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +17,8 @@ from agent.harness.tools.edits import NoEdit, edited
 from agent.harness.tools.text_form import decode, encode
 from tests.support.oracles import breakouts
 from tests.support.tools import Bench
+
+ONLY_TEXT = "only text can be shown; run_command can look into it."
 
 
 def body(text: str) -> str:
@@ -54,7 +57,10 @@ def test_reading_shows_line_numbers_and_pages(ws: Path) -> None:
     assert body(last) == "1199\tline 1199\n1200\tline 1200"
     assert note(last) == "lines 1199-1200 of 1200"
     past = bench("read_file", path="a.txt", offset=1201)
-    assert (past.is_error, past.text) == (True, "offset=1201 is past the end: the file has 1200 lines.")
+    assert (past.is_error, past.text) == (
+        True,
+        "offset=1201 is past the end: there are 1200 lines. Leave it out to begin at 1.",
+    )
 
 
 def test_reading_long_lines_and_large_files_stays_bounded(ws: Path) -> None:
@@ -70,7 +76,10 @@ def test_reading_long_lines_and_large_files_stays_bounded(ws: Path) -> None:
     assert note(wide) == "lines 1-23 of 100; more: offset=24"
     sparse = bench("read_file", path="sparse.bin")
     assert sparse.is_error
-    assert sparse.text == "'sparse.bin' is a binary file, 1099511627776 bytes. Only text can be shown."
+    assert (
+        sparse.text
+        == "'sparse.bin' is a binary file, 1099511627776 bytes: only text can be shown; run_command can look into it."
+    )
 
 
 def test_reading_what_is_no_text(ws: Path) -> None:
@@ -81,11 +90,8 @@ def test_reading_what_is_no_text(ws: Path) -> None:
     (ws / "src").mkdir()
     (ws / "src/app.py").write_text("x")
     bench = Bench(ws)
-    assert (
-        bench("read_file", path="logo.png").text
-        == "'logo.png' is a PNG image, 640 x 480, 74 bytes. Only text can be shown."
-    )
-    assert bench("read_file", path="blob").text == "'blob' is a binary file, 7 bytes. Only text can be shown."
+    assert bench("read_file", path="logo.png").text == f"'logo.png' is a PNG image, 640 x 480, 74 bytes: {ONLY_TEXT}"
+    assert bench("read_file", path="blob").text == f"'blob' is a binary file, 7 bytes: {ONLY_TEXT}"
     assert bench("read_file", path="empty").text == "(empty file)\n0 lines, 0 bytes"
     folder = bench("read_file", path="src")
     assert (folder.is_error, body(folder.text)) == (True, "app.py")
@@ -100,8 +106,56 @@ def test_a_missing_file_names_what_is_near(ws: Path) -> None:
     for slip in ("src/sever.py", "lib/server.py", "server.py", "src/Server.py"):
         result = bench("read_file", path=slip)
         assert (result.is_error, body(result.text)) == (True, "src/server.py")
-        assert note(result.text) == f"'{slip}' does not exist. The names above are near."
-    assert bench("read_file", path="zzz.qqq").text == "'zzz.qqq' does not exist."
+        assert note(result.text) == f"'{slip}' does not exist. These are near; call it again with one."
+    nothing = bench("read_file", path="zzz.qqq")
+    assert nothing.text == "'zzz.qqq' does not exist, nor anything like it. list_dir shows what is there."
+
+
+def test_every_tool_with_a_path_names_what_is_near_and_the_next_step(ws: Path) -> None:
+    """A slip in a folder's name, at any depth, is answered alike; a path of the other kind names the right tool."""
+    (ws / "src/core").mkdir(parents=True)
+    (ws / "src/core/server.py").write_text("x")
+    (ws / ".git").mkdir(exist_ok=True)
+    bench = Bench(ws)
+    for name, more in (("list_dir", {}), ("glob", {"pattern": "*"}), ("grep", {"pattern": "x"})):
+        for slip, near in (("srcc", "src"), ("src/cor", "src/core"), ("srk/core", "src/core"), ("core", "src/core")):
+            found = bench(name, path=slip, **more)
+            assert (found.is_error, body(found.text)) == (True, near), (name, slip)
+            assert note(found.text) == f"'{slip}' does not exist. These are near; call it again with one."
+        nothing = bench(name, path="zzz/qqq", **more)
+        assert nothing.is_error
+        assert "list_dir shows what is there" in nothing.text
+        assert ".git" not in bench(name, path="git", **more).text
+    (deep,) = [body(bench("read_file", path="srk/core/server.py").text)]
+    assert deep == "src/core/server.py"
+    assert bench("list_dir", path="src/core/server.py").text == "'src/core/server.py' is a file: read_file shows it."
+    assert "Give a folder" in bench("glob", pattern="*", path="src/core/server.py").text
+    assert body(bench("grep", pattern="x", path="src/core/server.py").text) == "src/core/server.py:1:x"
+
+
+def test_every_page_goes_on_in_the_same_words(ws: Path) -> None:
+    """`offset` is what the note said; past the end is the same error everywhere; a huge limit gets a page."""
+    (ws / "d").mkdir()
+    for n in range(250):
+        (ws / f"d/f{n:03}").write_text("hit\n")
+    (ws / "a.txt").write_text("hit\n" * 2500)
+    bench = Bench(ws)
+    calls: dict[str, dict[str, Any]] = {
+        "read_file": {"path": "a.txt"},
+        "list_dir": {"path": "d"},
+        "glob": {"pattern": "f*", "path": "d"},
+        "grep": {"pattern": "hit", "path": "d"},
+    }
+    for name, arguments in calls.items():
+        first = note(bench(name, **arguments, limit=10).text)
+        assert re.match(r"(lines|entries|files|matching lines) 1-10 of (\d+|more); more: offset=11\b", first), first
+        assert "11-" in note(bench(name, **arguments, offset=11, limit=10).text)
+        past = bench(name, **arguments, offset=99_999)
+        assert past.is_error
+        assert re.match(r"offset=99999 is past the end: there are \d+ .*\. Leave it out to begin at 1\.", past.text)
+    assert note(bench("read_file", path="a.txt", limit=10**9).text).startswith(
+        "lines 1-2000 of 2500; more: offset=2001"
+    )
 
 
 def test_encodings_are_shown_and_named(ws: Path) -> None:

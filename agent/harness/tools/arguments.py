@@ -18,9 +18,14 @@ _SHOWN = 80  # characters of a wrong value that an error quotes
 class ArgumentCheck:
     """The check of one tool; its validator is compiled at the first call, and once."""
 
-    def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, schema: Mapping[str, Any], *, closed: bool = False) -> None:
+        """
+        Args:
+            closed: properties that the schema does not name are errors; said here and not in each schema, which
+                every request to the model would carry.
+        """
         self._name = name
-        self._schema = schema
+        self._schema = {**schema, "additionalProperties": False} if closed else schema
         self._validator: Validator | None = None
 
     def compile(self) -> Validator:
@@ -113,7 +118,9 @@ def _words(error: ValidationError) -> str:
         names = [n for n in expected if n not in value]
         return f"{where + ': ' if where else ''}{' and '.join(map(repr, names))} must be given"
     if error.validator == "additionalProperties":
-        return f"{where or 'an argument'} is unknown: {error.message[:_SHOWN]}"
+        schema: Any = error.schema
+        unknown = [n for n in value if n not in schema.get("properties", {})]
+        return f"{where + ': ' if where else ''}there is no {' and no '.join(repr(n[:_SHOWN]) for n in unknown[:3])}"
     shown = json.dumps(value, ensure_ascii=True, default=str)
     shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
     if error.validator == "type":

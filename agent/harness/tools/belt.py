@@ -103,7 +103,7 @@ def _check_custom(tool: AgentTool, table: Mapping[str, AgentTool]) -> None:
 
 
 def _loop_tool(tool: AgentTool, context: ToolContext) -> LoopTool:
-    check = ArgumentCheck(tool.name, tool.schema)
+    check = ArgumentCheck(tool.name, tool.schema, closed=tool.name in TOOL_TIERS)
 
     def run(arguments: Mapping[str, Any]) -> ToolResult:
         return _run(tool, check, arguments, context)

@@ -85,8 +85,7 @@ GIT_DIFF = AgentTool(
         "properties": {
             "base": {"type": "string", "description": "a commit, or `base` for where the branch left its base"},
             "paths": _PATHS,
-            "offset": paging.OFFSET_ARG,
-            "limit": paging.LIMIT_ARG,
+            **paging.ARGS,
         },
     },
     run=_git_diff,

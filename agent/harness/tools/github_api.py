@@ -19,11 +19,12 @@ from agent.harness.tools.github_api_failures import explain
 PER_PAGE = 100
 """GitHub's largest page; larger values are cut silently, and some servers give fewer whatever is asked (F14)."""
 
-NUMBER: Mapping[str, Any] = {"type": "integer", "minimum": 1, "maximum": 2**53}
+NUMBER: Mapping[str, Any] = {"type": "integer", "minimum": 1}
 """Schema of every number that becomes part of a path: a text like `9/../..` is refused before anything is sent."""
 
+NUMBER_CAP = 2**53  # beyond it JSON readers disagree about whole numbers
+
 NUMBER_ARG: Mapping[str, Any] = {"number": {**NUMBER, "description": "default: this run's own"}}
-PAGE_ARG: Mapping[str, Any] = {"page": {"type": "integer", "minimum": 1, "maximum": 1000}}
 BODY_SHOWN = 20_000
 """Characters of one body that a tool shows; GitHub's own limit is 65,536."""
 
@@ -259,8 +260,8 @@ def number_of(args: Mapping[str, Any], ctx: ToolContext, what: str = "number") -
     value = args.get(what, ctx.facts.number if what == "number" else None)
     if value is None:
         raise ToolInputError(f"This run is about no issue or pull request: give `{what}`.")
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 1:
-        raise ToolInputError(f"`{what}` must be a whole number from 1.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= NUMBER_CAP or value % 1:
+        raise ToolInputError(f"`{what}` must be a whole number from 1 to {NUMBER_CAP}.")
     return int(value)
 
 
@@ -284,8 +285,8 @@ def clip_body(value: Any) -> str:
 
 
 def schema(*properties: Mapping[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A closed object schema of these properties."""
+    """An object schema of these properties; the belt closes it to others."""
     merged: dict[str, Any] = {}
     for part in properties:
         merged.update(part)
-    return {"type": "object", "properties": merged, "required": list(required), "additionalProperties": False}
+    return {"type": "object", "properties": merged, **({"required": list(required)} if required else {})}

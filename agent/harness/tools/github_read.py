@@ -1,4 +1,4 @@
-"""Reading pull requests and issues: `get_pull_request`, `list_pull_request_files`, `get_issue`.
+"""Reading pull requests and issues: `get_pull_request` and `get_issue`.
 
 Everything here is words of third parties. Users, bodies, repositories and lists may be null or absent: accounts
 and forks get deleted (F15).
@@ -10,17 +10,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from agent.contract.diff import numbered, parse_patch, ranges
-from agent.contract.fingerprint import is_own
 from agent.contract.modes import Tier
 from agent.contract.tool import AgentTool, ToolOutput
-from agent.harness.tools.context import NotedOutput, ToolContext
-from agent.harness.tools.github_api import NUMBER_ARG, PAGE_ARG, GitHub, clip_body, login, number_of, schema
+from agent.harness.tools.context import ToolContext
+from agent.harness.tools.github_api import NUMBER_ARG, GitHub, clip_body, login, number_of, schema
 from agent.harness.tools.github_read_comments import LIST_COMMENTS
+from agent.harness.tools.github_read_files import LIST_FILES, last_reviewed
+from agent.harness.tools.github_write import own_login
 
-FILES_PAGE = 30
-PATCH_SHOWN = 12_000  # characters of one file's hunks; a page of files stays below the belt's cap
-PAGE_SHOWN = 40_000
 _LINKED = re.compile(
     r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+(?:https?://\S+/issues/|([\w.-]+/[\w.-]+)?#)(\d{1,9})"
 )
@@ -66,65 +63,17 @@ def _get_pull_request(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         f"labels: {_names(pull.get('labels'), 'name')}",
         f"review asked of: {_names(pull.get('requested_reviewers'), 'login')}",
     ]
-    reviews = api.pages(f"/pulls/{number}/reviews", "read reviews", cap=2)
+    reviews = api.pages(f"/pulls/{number}/reviews", "read reviews")
     latest = {login(r.get("user")): str(r.get("state")) for r in reviews.items if r.get("state") != "COMMENTED"}
     if latest:
         lines.append("reviews: " + ", ".join(f"{who} {what}" for who, what in latest.items()))
-    login_of_run = ctx.facts.options.get("own_login")
-    own = [r for r in reviews.items if is_own(r, login_of_run if isinstance(login_of_run, str) else None)]
-    if own and own[-1].get("commit_id"):
-        lines.append(f"reviewed by this action last at {own[-1]['commit_id']}: git_diff from there shows what is new")
+    reviewed = last_reviewed(reviews.items, own_login(ctx))
+    if reviewed:
+        lines.append(f"reviewed by this action last at {reviewed}: list_pull_request_files new_only shows what is new")
     linked = linked_issues(pull.get("title"), pull.get("body"))
     if linked:
         lines.append("linked issues: " + ", ".join(f"#{n}" for n in linked))
     return ToolOutput("\n".join([*lines, "", clip_body(pull.get("body"))]))
-
-
-_UNCHANGED = {"renamed": "only its name changed", "changed": "only its mode changed"}
-
-
-def _file_text(item: Mapping[str, Any]) -> str:
-    status = str(item.get("status"))
-    was = f" (was {item['previous_filename']})" if item.get("previous_filename") else ""
-    head = f"### {item.get('filename')}{was}: {status}, +{item.get('additions')} -{item.get('deletions')}"
-    patch = item.get("patch")
-    if not isinstance(patch, str):
-        unchanged = not item.get("changes") and status in _UNCHANGED
-        why = _UNCHANGED[status] if unchanged else "binary, empty, or too large to be shown"
-        return f"{head}\nno hunks: {why}. A review comment on it goes into the review's body."
-    hunks = parse_patch(patch)
-    text = numbered(hunks)
-    if len(text) > PATCH_SHOWN:
-        cut = text.rfind("\n", 0, PATCH_SHOWN)
-        text = f"{text[:cut]}\n[cut: {len(text) - cut} more characters; git_diff with this path shows them]"
-    right, left = ranges(hunks, "RIGHT") or "none", ranges(hunks, "LEFT") or "none"
-    return f"{head}\ncommentable RIGHT: {right}; LEFT: {left}\n{text}"
-
-
-def _list_files(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-    number, page = number_of(args, ctx), int(args.get("page", 1))
-    api = GitHub(ctx)
-    query = {"per_page": FILES_PAGE, "page": page}
-    value = api.checked(api.send("GET", f"/pulls/{number}/files", query), "list files").json()
-    files = [f for f in value if isinstance(f, dict)] if isinstance(value, list) else []
-    if not files:
-        return ToolOutput("The pull request changes no files." if page == 1 else f"Page {page} is empty.")
-    parts: list[str] = []
-    room = PAGE_SHOWN
-    for index, item in enumerate(files):
-        text = _file_text(item)
-        if len(text) > room:
-            rest = "\n".join(
-                f"- {f.get('filename')}: {f.get('status')}, +{f.get('additions')} -{f.get('deletions')}"
-                for f in files[index:]
-            )
-            parts.append(f"### Hunks of these are left out here; git_diff with the path shows them\n{rest}")
-            break
-        parts.append(text)
-        room -= len(text)
-    legend = "A line: old number, new number, kind, text. Cite new numbers with side RIGHT, deleted lines' with LEFT."
-    note = f"{len(files)} files on page {page}." + (f" More: page={page + 1}." if len(files) >= FILES_PAGE else "")
-    return NotedOutput("\n\n".join(parts), note=f"{legend} {note}")
 
 
 def _get_issue(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
@@ -155,14 +104,7 @@ TOOLS: tuple[AgentTool, ...] = (
         run=_get_pull_request,
         parallel=True,
     ),
-    AgentTool(
-        name="list_pull_request_files",
-        tier=Tier.READ,
-        description="Changed files of a pull request with their hunks and the line numbers a review comment can cite.",
-        schema=schema(NUMBER_ARG, PAGE_ARG),
-        run=_list_files,
-        parallel=True,
-    ),
+    LIST_FILES,
     AgentTool(
         name="get_issue",
         tier=Tier.READ,

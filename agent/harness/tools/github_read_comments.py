@@ -9,11 +9,11 @@ from typing import Any
 from agent.contract.errors import ToolInputError, UpstreamError
 from agent.contract.modes import Tier
 from agent.contract.tool import AgentTool, ToolOutput
-from agent.harness.tools.context import NotedOutput, ToolContext
+from agent.harness.tools import paging
+from agent.harness.tools.context import NotedOutput, ToolContext, own_words
 from agent.harness.tools.github_api import (
     NUMBER,
     NUMBER_ARG,
-    PAGE_ARG,
     PER_PAGE,
     GitHub,
     clip_body,
@@ -134,7 +134,7 @@ def _one(api: GitHub, number: int, comment_id: int) -> ToolOutput:
 
 
 def _list_comments(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-    number, page = number_of(args, ctx), int(args.get("page", 1))
+    number, offset = number_of(args, ctx), paging.asked(args, PAGE)[0]
     api = GitHub(ctx)
     if "comment_id" in args:
         return _one(api, number, number_of(args, ctx, "comment_id"))
@@ -147,18 +147,15 @@ def _list_comments(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         if exc.status != 404:
             raise
         comments, more = [], False
-    shown = comments[(page - 1) * PAGE : page * PAGE]
-    if not shown:
-        return ToolOutput(f"No comments on #{number}." if page == 1 else f"Page {page} is empty.", untrusted=False)
+    if not comments:
+        return own_words(f"No comments on #{number}.")
+    if offset > len(comments):
+        raise paging.past_the_end(offset, len(comments), "comments")
+    shown = comments[offset - 1 : offset - 1 + PAGE]
     permissions = _permissions(api, shown)
     text = "\n\n".join(_shown(c, "bot" if c.is_bot else permissions.get(c.author, "unknown")) for c in shown)
-    left = len(comments) - page * PAGE
-    note = f"{len(comments)} comments, newest first."
-    if left > 0:
-        note += f" {left} older: page={page + 1}."
-    elif more:
-        note += " The oldest are not listed."
-    return NotedOutput(text, note=note)
+    note = f"newest first; {paging.note(offset, len(shown), len(comments), 'comments')}"
+    return NotedOutput(text, note=f"{note}; the oldest are not listed" if more else note)
 
 
 LIST_COMMENTS = AgentTool(
@@ -168,7 +165,7 @@ LIST_COMMENTS = AgentTool(
         "Comments and reviews of an issue or pull request, newest first, each with its author's permission here. "
         "Long and bot comments are folded; comment_id shows one in full."
     ),
-    schema=schema(NUMBER_ARG, PAGE_ARG, {"comment_id": NUMBER}),
+    schema=schema(NUMBER_ARG, paging.OFFSET_ARG, {"comment_id": NUMBER}),
     run=_list_comments,
     parallel=True,
 )

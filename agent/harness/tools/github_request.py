@@ -22,7 +22,6 @@ _SCHEMA: Mapping[str, Any] = {
         "body": {"type": "object"},
     },
     "required": ["method", "path"],
-    "additionalProperties": False,
 }
 
 

@@ -84,7 +84,7 @@ def _file_issue(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     return ToolOutput(f"Filed issue #{made.get('number')}: {made.get('html_url', '')}")
 
 
-_TEXT = {"type": "string", "minLength": 1}
+_TEXT = {"type": "string"}
 
 TOOLS: tuple[AgentTool, ...] = (
     AgentTool(

@@ -10,8 +10,11 @@ from typing import Any
 
 from agent.contract.errors import ToolInputError
 
-OFFSET_ARG = {"type": "integer", "minimum": 1}
-LIMIT_ARG = {"type": "integer", "minimum": 1, "maximum": 2000}
+OFFSET_ARG = {"offset": {"type": "integer", "minimum": 1}}
+ARGS = {**OFFSET_ARG, "limit": {"type": "integer", "minimum": 1}}
+
+LIMIT_CAP = 2000
+"""Most entries of one page: a larger `limit` gets these, and the note says how to go on."""
 
 PAGE_CHARS = 24_000
 """Characters of a page: about 6,000 tokens, whatever `limit` says."""
@@ -21,8 +24,8 @@ LINE_CHARS = 2_000
 
 
 def asked(arguments: Mapping[str, Any], default_limit: int) -> tuple[int, int]:
-    """Offset from 1 and limit, as the call gave them or by default."""
-    return int(arguments.get("offset", 1)), int(arguments.get("limit", default_limit))
+    """Offset from 1 and limit, as the call gave them or by default; at most `LIMIT_CAP`."""
+    return int(arguments.get("offset", 1)), min(int(arguments.get("limit", default_limit)), LIMIT_CAP)
 
 
 def cut_line(line: str) -> str:
@@ -45,6 +48,11 @@ def note(first: int, shown: int, total: int | None, unit: str) -> str:
     return f"{unit} {first}-{last} of {'more' if total is None else total}; more: offset={last + 1}"
 
 
+def past_the_end(offset: int, total: int, unit: str) -> ToolInputError:
+    """The error of an offset after the last entry."""
+    return ToolInputError(f"offset={offset} is past the end: there are {total} {unit}. Leave it out to begin at 1.")
+
+
 def page(items: Sequence[str], offset: int, limit: int, unit: str) -> tuple[list[str], str]:
     """One page of a list that is known in full, and its note.
 
@@ -61,7 +69,7 @@ def window(items: Sequence[str], offset: int, total: int, unit: str) -> tuple[li
         ToolInputError: the offset lies after the end.
     """
     if offset > max(1, total):
-        raise ToolInputError(f"offset={offset} is past the end: there are {total} {unit}.")
+        raise past_the_end(offset, total, unit)
     shown: list[str] = []
     room = PAGE_CHARS
     for item in items:

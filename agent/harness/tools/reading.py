@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from agent.contract.paths import has_git_name
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools import paging
 from agent.harness.tools.context import NotedOutput, ToolContext
+from agent.harness.tools.near import explain_path, is_there
 from agent.harness.tools.text_form import binary_kind, encoding_of, shown_text
 
 PATH_ARG = {"type": "string", "description": "relative to the workspace"}
@@ -85,7 +85,7 @@ def _read_file(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     try:
         fd = ctx.files.open_file(path)
     except ToolInputError as exc:
-        return _not_a_file(exc, path, rel, ctx)
+        return _not_a_file(exc, path, ctx)
     try:
         status = os.fstat(fd)
         remember(ctx, rel, status)
@@ -98,7 +98,8 @@ def _read_file(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
             return _wide(fd, head, encoding, offset, limit)
         kind = binary_kind(head)
         if kind is not None:
-            raise ToolInputError(f"{path!r} is {kind}, {size} bytes. Only text can be shown.")
+            step = "run_command can look into it" if "run_command" in ctx.facts.tools else "go on without its content"
+            raise ToolInputError(f"{path!r} is {kind}, {size} bytes: only text can be shown; {step}.")
         return _page(fd, head, size, offset, limit)
     finally:
         os.close(fd)
@@ -132,7 +133,7 @@ def _page(fd: int, head: bytes, size: int, offset: int, limit: int) -> ToolOutpu
             total = None
             break
     if total is not None and offset > total:
-        raise ToolInputError(f"offset={offset} is past the end: the file has {total} lines.")
+        raise paging.past_the_end(offset, total, "lines")
     notes = [paging.note(offset, len(shown), total, "lines")]
     if returns:
         notes.append("CRLF line ends" if returns == len(shown) else "mixed line ends")
@@ -151,37 +152,17 @@ def _wide(fd: int, head: bytes, encoding: str, offset: int, limit: int) -> ToolO
     return NotedOutput("\n".join(shown), note=f"{note}; {encoding.upper()}")
 
 
-def _not_a_file(exc: ToolInputError, path: str, rel: str, ctx: ToolContext) -> ToolOutput:
-    """A folder: its entries. A missing file: names that are near. Names are third parties' words."""
+def _not_a_file(exc: ToolInputError, path: str, ctx: ToolContext) -> ToolOutput:
+    """A folder: its entries. A missing file: what is near."""
     try:
         listing = _list_dir({"path": path}, ctx)
     except ToolInputError:
-        near = _near(rel, ctx)
-        if not near:
-            raise exc from None
-        return NotedOutput("\n".join(near), is_error=True, note=f"{exc} The names above are near.")
+        return explain_path(exc, path, ctx)
+    if listing.is_error:
+        return listing
     return NotedOutput(
         listing.text, is_error=True, note="This is a folder; its entries stand above. Name a file in it."
     )
-
-
-def _near(rel: str, ctx: ToolContext) -> list[str]:
-    folder, _, name = rel.rpartition("/")
-    found: list[str] = []
-    try:
-        names = [e.name for e in ctx.files.entries(folder or ".") if e.kind != "other"]
-        close = difflib.get_close_matches(name.casefold(), [n.casefold() for n in names[:2000]], 5, 0.6)
-        found = [f"{folder}/{n}".lstrip("/") for n in names if n.casefold() in close]
-    except (ToolInputError, Refusal):
-        pass  # the folder is not there either
-    for count, level in enumerate(ctx.files.walk()):
-        if count > 2000 or len(found) >= 5:
-            break
-        if ".git" in level.folders:
-            level.folders.remove(".git")
-        if name in level.files:
-            found.append(f"{level.path}/{name}".lstrip("/"))
-    return list(dict.fromkeys(found))
 
 
 def _list_dir(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
@@ -189,7 +170,13 @@ def _list_dir(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     checked(ctx, path)
     offset, limit = paging.asked(args, LIST_ENTRIES)
     marks = {"folder": "/", "file": "", "link": "@", "other": " (pipe, socket or device)"}
-    entries = [e.name + marks[e.kind] for e in ctx.files.entries(path) if not has_git_name(e.name)]
+    try:
+        found = ctx.files.entries(path)
+    except ToolInputError as exc:
+        if isinstance(exc.__cause__, NotADirectoryError) and is_there(path, ctx):
+            raise ToolInputError(f"{path!r} is a file: read_file shows it.") from exc
+        return explain_path(exc, path, ctx)
+    entries = [e.name + marks[e.kind] for e in found if not has_git_name(e.name)]
     if not entries:
         return NotedOutput("(empty folder)", untrusted=False, note="0 entries")
     shown, note = paging.page(entries, offset, limit, "entries")
@@ -202,7 +189,7 @@ READ_FILE = AgentTool(
     description="Read a text file with line numbers.",
     schema={
         "type": "object",
-        "properties": {"path": PATH_ARG, "offset": paging.OFFSET_ARG, "limit": paging.LIMIT_ARG},
+        "properties": {"path": PATH_ARG, **paging.ARGS},
         "required": ["path"],
     },
     run=_read_file,
@@ -215,7 +202,7 @@ LIST_DIR = AgentTool(
     description="List one folder, hidden and ignored names included.",
     schema={
         "type": "object",
-        "properties": {"path": PATH_ARG, "offset": paging.OFFSET_ARG, "limit": paging.LIMIT_ARG},
+        "properties": {"path": PATH_ARG, **paging.ARGS},
     },
     run=_list_dir,
     parallel=True,

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.contract.diff import LEFT, RIGHT, Anchor, Hunk, parse_patch, place
 from agent.contract.errors import Refusal, ToolInputError, UpstreamError
-from agent.contract.fingerprint import code_is_there, is_own, own_marked, with_mark
+from agent.contract.fingerprint import Mark, code_is_there, is_own, own_marked, with_mark
 from agent.contract.modes import Tier
 from agent.contract.neutral import neutralise
 from agent.contract.tool import AgentTool, ToolOutput
@@ -96,8 +96,6 @@ def _wire(item: Placed) -> dict[str, Any]:
 
 
 def _review_comment(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-    if "event" in args:
-        verdict(str(args["event"]), may_request=False)
     number = number_of(args, ctx)
     finding = _finding(args)
     api = GitHub(ctx)
@@ -150,7 +148,8 @@ def _submit(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
 def _post(api: GitHub, number: int, event: str, text: str, plan: Plan, sha: str) -> str:
     """One review; where GitHub refuses it as a whole, its comments one by one and the rest in the body."""
     lead = text or "Findings:"
-    body = clean(review_body(lead, plan.folded))
+    mark = Mark("review", sha)  # what a later run tells its own review by
+    body = clean(review_body(lead, plan.folded), mark)
     review: dict[str, Any] = {
         "commit_id": sha,
         "event": event,
@@ -170,7 +169,7 @@ def _post(api: GitHub, number: int, event: str, text: str, plan: Plan, sha: str)
         else:
             plan.folded.append((Finding(item.anchor, item.body), "GitHub refuses the line"))
     plan.placed[:] = posted
-    body = clean(review_body(lead, plan.folded))
+    body = clean(review_body(lead, plan.folded), mark)
     api.write("POST", f"/pulls/{number}/reviews", {"commit_id": sha, "event": event, "body": body}, "submit review")
     return f"Posted a review ({event}); GitHub refused it whole, so {len(posted)} line comments were posted singly."
 
@@ -215,11 +214,11 @@ def _file(ctx: ToolContext, path: str) -> str:
 
 
 _COMMENT_ARGS: Mapping[str, Any] = {
-    "path": {"type": "string", "minLength": 1},
+    "path": {"type": "string"},
     "line": {**NUMBER, "description": "last line of the range"},
     "side": {"enum": [RIGHT, LEFT], "description": "RIGHT (default): after the change"},
     "start_line": NUMBER,
-    "body": {"type": "string", "minLength": 1, "description": "a ```suggestion block replaces the lines"},
+    "body": {"type": "string", "description": "a ```suggestion block replaces the lines"},
 }
 _REQUIRED = ("path", "line", "body")
 
@@ -228,7 +227,7 @@ TOOLS: tuple[AgentTool, ...] = (
         name="review_comment",
         tier=Tier.COMMENT,
         description="Comment on lines of the pull request's diff. For several findings use submit_review once.",
-        schema=schema(NUMBER_ARG, _COMMENT_ARGS, {"event": {"type": "string"}}, required=_REQUIRED),
+        schema=schema(NUMBER_ARG, _COMMENT_ARGS, required=_REQUIRED),
         run=_review_comment,
     ),
     AgentTool(
@@ -246,7 +245,7 @@ TOOLS: tuple[AgentTool, ...] = (
                 "comments": {
                     "type": "array",
                     "maxItems": 100,
-                    "items": schema(_COMMENT_ARGS, required=_REQUIRED),
+                    "items": {**schema(_COMMENT_ARGS, required=_REQUIRED), "additionalProperties": False},
                 },
             },
         ),

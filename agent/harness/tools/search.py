@@ -14,6 +14,7 @@ from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools import paging
 from agent.harness.tools.context import NotedOutput, ToolContext
 from agent.harness.tools.matches import Matches, required_prefix
+from agent.harness.tools.near import explain_path
 from agent.harness.tools.reading import PATH_ARG, checked
 from agent.harness.tools.tree import OPEN_FILE, kept_folders, path_glob
 from agent.kernel.beneath import read_up_to
@@ -32,6 +33,12 @@ def _glob(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     skip = len(start) + 1 if start else 0
     found: list[str] = []
     seen = count = 0
+    try:
+        is_folder = stat.S_ISDIR(ctx.files.stat(path).st_mode)
+    except ToolInputError as exc:
+        return explain_path(exc, path, ctx)
+    if not is_folder:
+        raise ToolInputError(f"{path!r} is a file. Give a folder, or leave `path` out for the whole workspace.")
     for folder in kept_folders(ctx, path):
         prefix = folder.path + "/" if folder.path else ""
         names = sorted([*folder.files, *folder.links]) if folder.links else folder.files
@@ -81,7 +88,11 @@ def _grep(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     literal = b"" if args.get("ignore_case") else required_prefix(args["pattern"])
     matches = Matches(regex, literal, offset, limit, int(args.get("context", 0)))
     seen = 1
-    if stat.S_ISDIR(ctx.files.stat(path).st_mode):
+    try:
+        is_folder = stat.S_ISDIR(ctx.files.stat(path).st_mode)
+    except ToolInputError as exc:
+        return explain_path(exc, path, ctx)
+    if is_folder:
         seen = _grep_folder(ctx, path, only, matches)
     else:
         fd = ctx.files.open_file(path)
@@ -89,9 +100,11 @@ def _grep(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
             _grep_open(fd, rel, matches)
         finally:
             os.close(fd)
+    if offset > 1 and not matches.shown and matches.count:
+        raise paging.past_the_end(offset, matches.count, "matching lines")
     notes = [paging.note(offset, len(matches.shown), None if matches.more else matches.count, "matching lines")]
     if not matches.shown:
-        notes = [f"no match in {seen} files" if matches.count < 1 else f"only {matches.count} lines match"]
+        notes = [f"no match in {seen} files; ignored ones are left out"]
     if matches.binary:
         notes.append(f"{matches.binary} binary files match and are not shown")
     if matches.cut:
@@ -145,7 +158,7 @@ GLOB = AgentTool(
     description="Find files by pattern (* ? [..] {a,b} **). Without a / it matches names in every folder.",
     schema={
         "type": "object",
-        "properties": {"pattern": {"type": "string"}, "path": PATH_ARG, "offset": paging.OFFSET_ARG},
+        "properties": {"pattern": {"type": "string"}, "path": PATH_ARG, **paging.ARGS},
         "required": ["pattern"],
     },
     run=_glob,
@@ -164,8 +177,7 @@ GREP = AgentTool(
             "glob": {"type": "string", "description": "only files that match"},
             "ignore_case": {"type": "boolean"},
             "context": {"type": "integer", "minimum": 0, "maximum": 20},
-            "offset": paging.OFFSET_ARG,
-            "limit": paging.LIMIT_ARG,
+            **paging.ARGS,
         },
         "required": ["pattern"],
     },

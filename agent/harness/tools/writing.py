@@ -11,7 +11,7 @@ from agent.contract.paths import DEFAULT_PROTECTED, protected_by
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools.context import NotedOutput, ToolContext, own_words
 from agent.harness.tools.edits import NoEdit, edited
-from agent.harness.tools.reading import PATH_ARG, changed_since_seen, remember_written
+from agent.harness.tools.reading import changed_since_seen, remember_written
 from agent.harness.tools.text_form import binary_kind, decode, dominant_end, encode
 from agent.kernel.descent import Guard
 
@@ -102,7 +102,7 @@ WRITE_FILE = AgentTool(
     description="Create or replace a whole file; folders are made. To change part of a file use edit_file.",
     schema={
         "type": "object",
-        "properties": {"path": PATH_ARG, "content": {"type": "string"}},
+        "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
         "required": ["path", "content"],
     },
     run=_write_file,
@@ -116,7 +116,7 @@ EDIT_FILE = AgentTool(
     schema={
         "type": "object",
         "properties": {
-            "path": PATH_ARG,
+            "path": {"type": "string"},
             "old": {"type": "string"},
             "new": {"type": "string"},
             "replace_all": {"type": "boolean"},
@@ -130,7 +130,7 @@ DELETE_FILE = AgentTool(
     name="delete_file",
     tier=Tier.WRITE,
     description="Delete one file or link.",
-    schema={"type": "object", "properties": {"path": PATH_ARG}, "required": ["path"]},
+    schema={"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
     run=_delete_file,
 )
 
