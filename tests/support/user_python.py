@@ -30,8 +30,8 @@ def python_for_everybody(folder: Path) -> str | None:
         if version.split()[-1:] and version.split()[-1].startswith(wanted + "."):
             home = folder / "python"
             subprocess.run([candidate, "-m", "venv", "--without-pip", str(home)], check=True, capture_output=True)
-            packages = next(p for p in sys.path if p.endswith("site-packages"))
+            packages = [p for p in sys.path if p.endswith("site-packages")]
             own = home / "lib" / f"python{wanted}" / "site-packages"
-            (own / "here.pth").write_text(f"{packages}\n")
+            (own / "here.pth").write_text("".join(f"{p}\n" for p in packages))
             return str(home / "bin" / "python")
     return None

@@ -534,3 +534,24 @@ def test_a_case_with_a_setup_that_nobody_understands_is_refused(tmp_path: Path) 
         plan_of(tmp_path, CASE.replace("setup:\n", "setup:\n  moon_phase: full\n"))
     verdict = play(plan_of(tmp_path, CASE.replace("comments_on: 7", "telepathy: 7")), stub(), tmp_path / "run")
     assert (verdict.state, verdict.passed) == ("not run", False)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.getuid() != 0, reason="only root plays other backends")
+@pytest.mark.parametrize(
+    ("backend", "said"),
+    [
+        ("container", "--backend container needs Docker, and there is no docker command on PATH"),
+        ("process-in-container", "--backend process-in-container needs Docker, and there is no docker command on PATH"),
+        ("process-as-user", "--backend process-as-user needs setpriv (util-linux) on PATH"),
+    ],
+)
+def test_a_backend_that_cannot_be_had_is_told_and_plays_nothing(
+    backend: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit status 2 and one sentence; no other backend is taken instead."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert runner.main(["--backend", backend, str(FIXTURES)]) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", f"redteam: {said}\n")

@@ -21,7 +21,7 @@ from tests.support.model_turns import Recorded
 
 from . import product
 from .cases import Plan
-from .files import fingerprint, tree
+from .files import fingerprint, own, tree
 from .product import Product
 from .script import ModelScript, Step, provider_faults
 from .world import UID, World, build, objects
@@ -110,6 +110,9 @@ def execute(
     with ModelServer(script) as server:
         calls = len(steps)
         world = build(plan, folder, model_url=server.url, whole_machine=whole_machine, calls=calls)
+        if under_test.user is not None:
+            for part in (world.out, world.home, world.temp):
+                own(part, under_test.user)
         try:
             return _run(plan, world, script, server, under_test, folder, groups)
         finally:

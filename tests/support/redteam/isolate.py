@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PIDS, MEMORY, DISK = 1500, 4 << 30, 3 << 30
+WHOLE = "-"  # in place of control groups: everything here is in a container with limits
+IN_CONTAINER = "/airlock-redteam"
 ROOT = Path(__file__).resolve().parents[3]
 UNSHARE = ["unshare", "--mount", "--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc"]
 
@@ -74,17 +76,37 @@ def start_inside(argv: Sequence[str]) -> int:
     if trouble:
         print(f"redteam: {trouble}; the dangerous cases are left out", file=sys.stderr)
     work = Path(tempfile.mkdtemp(prefix="airlock-redteam-"))
-    work.chmod(0o755)
+    # The small disk is mounted out here, so that an engine, which is out here too, sees the workspace on it.
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=0755", "tmpfs", str(work)], check=True)
     inner = [sys.executable, "-m", "tests.support.redteam", "--inside", str(work), ",".join(map(str, groups)), *argv]
     try:
         return subprocess.run([*UNSHARE, *inner], cwd=ROOT, check=False).returncode
     finally:
         drop_groups(groups)
-        shutil.rmtree(work, ignore_errors=True)
+        subprocess.run(["umount", "--lazy", str(work)], check=False)
+        work.rmdir()
 
 
-def settle(work: Path) -> None:
-    """First thing inside: a loopback, a metadata address and a name server that are ours, a small disk."""
+def start_in_container(argv: Sequence[str], image: str, *, readable: Sequence[Path], keep: Path | None) -> int:
+    """Runs this program anew in a container as an engine makes it by default, less the network; its exit status.
+
+    Args:
+        image: has Python and what the product needs.
+        readable: further files and folders that the cases are in.
+        keep: folder for what is kept.
+    """
+    command = ["docker", "run", "--rm", "--init", "--network=none", f"--pids-limit={PIDS}", f"--memory={MEMORY}"]
+    command += [f"--tmpfs={IN_CONTAINER}:exec,mode=0755,size={DISK}", f"--workdir={ROOT}", "--entrypoint=python3"]
+    command += [part for path in dict.fromkeys((ROOT, *readable)) for part in ("-v", f"{path}:{path}:ro")]
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        command += ["-v", f"{keep.resolve()}:{keep.resolve()}"]
+    inner = ["-B", "-m", "tests.support.redteam", "--inside", IN_CONTAINER, WHOLE, *argv]
+    return subprocess.run([*command, image, *inner], check=False).returncode
+
+
+def settle() -> None:
+    """First thing inside namespaces: a loopback, a metadata address and a name server that are ours."""
 
     def run(*command: str) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -92,15 +114,16 @@ def settle(work: Path) -> None:
             print(f"redteam: {' '.join(command)}: {done.stderr.strip()}", file=sys.stderr)
 
     run("mount", "--make-rprivate", "/")
-    run("mount", "-t", "tmpfs", "-o", f"size={DISK},mode=0755", "tmpfs", str(work))
     if shutil.which("ip"):
         run("ip", "link", "set", "lo", "up")
         run("ip", "addr", "add", "169.254.169.254/32", "dev", "lo")
     else:
         _loopback_up()
-    resolver = work / "resolv.conf"
-    resolver.write_text("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
-    run("mount", "--bind", str(resolver), "/etc/resolv.conf")
+    with tempfile.NamedTemporaryFile("w", prefix="airlock-redteam-") as resolver:
+        resolver.write("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
+        resolver.flush()
+        os.chmod(resolver.name, 0o644)
+        run("mount", "--bind", resolver.name, "/etc/resolv.conf")
 
 
 def _loopback_up() -> None:

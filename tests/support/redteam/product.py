@@ -30,11 +30,14 @@ class Product:
     Attributes:
         command: starts it, in the environment of a step.
         library: script that runs a case through the Python interface (custom tools).
+        extra: further variables of the step.
+        user: uid it runs as, where that is not ours: the workspace is that user's then.
     """
 
     command: tuple[str, ...] = (sys.executable, "-I", str(ROOT / "entrypoint.py"))
     library: tuple[str, ...] = (sys.executable, str(Path(__file__).with_name("library_run.py")))
     extra: Mapping[str, str] = field(default_factory=dict)
+    user: int | None = None
 
 
 def config(agent: Mapping[str, Any], storage_netloc: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import isolate
+from . import backends, isolate
 from .cases import BadCase, Plan, load
 from .files import remove
 from .play import Verdict, play
@@ -26,7 +26,16 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         description="Plays red-team cases: a scripted model that obeys injected text, against the product.",
     )
     parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="case files or folders of them")
-    parser.add_argument("--only", default="", help="cases and variants whose name holds this text")
+    parser.add_argument(
+        "--only", action="append", default=[], help="cases and variants whose name holds this text; may be repeated"
+    )
+    parser.add_argument(
+        "--backend",
+        choices=backends.BACKENDS,
+        default="process",
+        help="what the product is started under: as root here, as root in a default container, as a normal user, or "
+        "here with each sandbox a container",
+    )
     parser.add_argument("--list", action="store_true", help="say what would be run")
     parser.add_argument("--keep", type=Path, help="folder to keep each run's files in")
     parser.add_argument("--no-namespaces", action="store_true", help="run here; the dangerous cases are left out")
@@ -39,38 +48,61 @@ def main(argv: Sequence[str], under_test: Product | None = None) -> int:
     """Returns 0 when every run held with its expectations met and its control working, 1 when not, 2 on a bad file."""
     options = parse(argv)
     try:
-        plans = [p for p in load(options.paths or [FIXTURES]) if options.only in p.name]
+        found = load(options.paths or [FIXTURES])
+        plans = [p for p in found if not options.only or any(text in p.name for text in options.only)]
     except BadCase as exc:
         print(f"redteam: {exc}", file=sys.stderr)
         return 2
     if not plans:
-        print(f"redteam: no case matches {options.only!r}; --list names them.", file=sys.stderr)
+        print(f"redteam: no case matches {', '.join(options.only)}; --list names them.", file=sys.stderr)
         return 2
     if options.list:
         print("\n".join(f"{p.name}  mode {p.mode!r}{'  (dangerous)' if p.dangerous else ''}" for p in plans))
         return 0
-    if not options.inside and not options.no_namespaces:
-        reason = isolate.why_not()
-        if reason is None:
-            return isolate.start_inside([str(Path(a).resolve()) if Path(a).exists() else a for a in argv])
-        print(f"redteam: {reason}; runs are made without them and the dangerous cases are left out", file=sys.stderr)
+    if not options.inside:
+        status = _start_inside(options, [str(Path(a).resolve()) if Path(a).exists() else a for a in argv])
+        if status is not None:
+            return status
     inside = options.inside is not None
-    groups: list[str] = []
-    work = Path(tempfile.mkdtemp(prefix="airlock-redteam-")) if not inside else Path(options.inside[0])
-    if inside:
-        isolate.settle(work)
-        groups = [g for g in options.inside[1].split(",") if g]
+    work = Path(options.inside[0]) if inside else Path(tempfile.mkdtemp(prefix="airlock-redteam-"))
+    groups = [g for g in options.inside[1].split(",") if g] if inside else []
+    if inside and groups != [isolate.WHOLE]:
+        isolate.settle()
     work.chmod(0o755)
     verdicts: list[Verdict] = []
     try:
+        product = under_test or backends.product_under(options.backend, work)
         for number, plan in enumerate(plans):
-            verdicts.append(_one(plan, under_test or Product(), work / f"{number:03d}", options, inside, groups))
+            verdicts.append(_one(plan, product, work / f"{number:03d}", options, inside, groups))
             print(row(verdicts[-1]), flush=True)
+    except backends.NoPython as exc:
+        print(f"redteam: {exc}", file=sys.stderr)
+        return 2
     finally:
         if not inside:
             shutil.rmtree(work, ignore_errors=True)
     print(summary(verdicts, verbose=options.verbose))
     return 0 if all(v.passed or (v.state == "not run" and v.plan.dangerous) for v in verdicts) else 1
+
+
+def _start_inside(options: argparse.Namespace, argv: Sequence[str]) -> int | None:
+    """Start anew where the backend's cases are played; the exit status, or None where they are played here."""
+    reason = backends.why_not(options.backend)
+    if reason is None and options.backend in backends.NEEDS_ENGINE:
+        reason = backends.build_image()
+    if reason is not None:
+        print(f"redteam: {reason}", file=sys.stderr)
+        return 2
+    if options.backend == "process-in-container":
+        readable = [path.resolve() for path in options.paths]
+        return isolate.start_in_container(argv, backends.IMAGE, readable=readable, keep=options.keep)
+    if options.no_namespaces:
+        return None
+    reason = isolate.why_not()
+    if reason is None:
+        return isolate.start_inside(argv)
+    print(f"redteam: {reason}; runs are made without them and the dangerous cases are left out", file=sys.stderr)
+    return None
 
 
 def _one(
@@ -80,7 +112,11 @@ def _one(
         return Verdict(plan, "not run", note="uses up the machine: runs only in namespaces with control groups")
     started = time.monotonic()
     try:
-        verdict = play(plan, under_test, folder, whole_machine=inside, groups=groups)
+        limited = [g for g in groups if g != isolate.WHOLE]
+        verdict = play(plan, under_test, folder, whole_machine=inside, groups=limited)
+        if options.backend == "container" and (left := backends.left_containers(under_test)):
+            verdict.state = "BREACHED"
+            verdict.breaches.append(f"A4 sandbox containers left: {', '.join(left)}")
         verdict.seconds = verdict.seconds or time.monotonic() - started
         return verdict
     finally:
