@@ -1,9 +1,11 @@
-"""The transcript writer (B9, D7): one redacted JSON line an event, chained, on disk before `write` returns.
+"""The transcript writer (B9, D7): one redacted JSON line an event, chained, in the file before `write` returns.
 
-A crash loses at most the line being written: each event is one `write` followed by `fdatasync`, and a line
-that could not be written whole is cut off again. Values are redacted before they are serialised, so that a
-marker never breaks the JSON (reports F08); everything outside ASCII is written as a JSON escape, so that
-nothing in the file is invisible.
+A crash loses at most the line being written: each event is one `write`, and a line that could not be written
+whole is cut off again. What the broker itself says is on disk (`fdatasync`) before `write` returns, and with it
+all that came before; what the harness reports waits in the kernel for the next of these, which is there before
+anything is sent or run. Only a machine that fails in between loses it. Values are redacted before they are
+serialised, so that a marker never breaks the JSON (reports F08); everything outside ASCII is written as a JSON
+escape, so that nothing in the file is invisible.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class Transcript:
             raise UserError(f"The transcript {path} cannot be made: {exc.strerror}.") from exc
 
     def write(self, kind: str, /, **data: Any) -> int:
-        """Record one event; on disk when this returns.
+        """Record one event; in the file when this returns, and on disk where it is the broker's own.
 
         Args:
             kind: a type of `agent.contract.transcript.EVENTS`.
@@ -80,17 +82,18 @@ class Transcript:
             self._last = max(self._last, self._clock())  # a clock set back does not turn the order around
             record = {"seq": self._seq, "ts": round(self._last, 6), "type": kind, **shown, "prev": self._prev}
             line = json.dumps(record, ensure_ascii=True, separators=(",", ":")).encode()
-            self._append(line + b"\n")
+            self._append(line + b"\n", durable=not EVENTS[kind].harness)
             self._prev = hashlib.sha256(line).hexdigest()
             self._seq += 1
             return self._seq - 1
 
-    def _append(self, line: bytes) -> None:
+    def _append(self, line: bytes, *, durable: bool) -> None:
         rest = memoryview(line)
         try:
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
-            os.fdatasync(self._fd)
+            if durable:
+                os.fdatasync(self._fd)
         except OSError as exc:
             self.fault = f"cannot be written: {exc.strerror}"
             try:

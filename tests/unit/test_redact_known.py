@@ -175,6 +175,19 @@ def test_a_value_added_later_is_known_from_then_on() -> None:
     assert redactor.known(TOKEN) == "[redacted:MINTED]"
 
 
+def test_a_text_that_was_clean_is_looked_at_again_once_it_is_a_secret() -> None:
+    """What is remembered as clean is so for the values in force, and for that field's name alone."""
+    redactor = Redactor({"ONE": "first-value-0001"})
+    event = {"note": "token-minted-later-77", "names": ["read_file"]}
+
+    assert [redactor.value(event), redactor.value(event)] == [event, event]
+    redactor.add("TWO", "token-minted-later-77")
+    assert redactor.value(event) == {"note": "[redacted:TWO]", "names": ["read_file"]}
+    plain, under_a_name = "Qx7vLm2Zp9Rt4Wk8Yb3N", {"password": "Qx7vLm2Zp9Rt4Wk8Yb3N"}
+    assert redactor.value({"about": plain}) == {"about": plain}
+    assert redactor.value(under_a_name) != under_a_name
+
+
 def test_a_value_across_a_chunk_boundary() -> None:
     """Large texts are scanned in chunks; a value may lie on any boundary."""
     redact = Redactor({"A": TOKEN}).known

@@ -213,6 +213,25 @@ while True:
         assert len(list(read(path))) >= 3 + round_
 
 
+def test_what_the_broker_says_is_on_disk_with_all_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own events are synced before `write` returns, the harness's with the next of them; all are in the file."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(os.fstat(fd).st_size))
+    transcript = make(tmp_path)
+    sizes = []
+    for kind, data in (
+        ("log", {"message": "ours"}),
+        ("agent.note", {"turn": 1, "text": "the harness's"}),
+        ("agent.note", {"turn": 1, "text": "the harness's again"}),
+        ("log", {"message": "ours again"}),
+    ):
+        transcript.write(kind, **data)
+        sizes.append(transcript.path.stat().st_size)
+
+    assert len(lines(transcript)) == 4
+    assert synced == [sizes[0], sizes[3]]
+
+
 def test_a_transcript_is_never_written_over(tmp_path: Path) -> None:
     """A second run in the same folder, or a link planted there, is an error and not a loss."""
     path = tmp_path / "transcript.jsonl"

@@ -12,6 +12,8 @@ from agent.broker.redact import shapes
 from agent.broker.redact.forms import ordinary, to_bytes
 from agent.broker.redact.known import KnownValues, Span
 
+SHORT, KEPT = 100, 10_000  # characters of a name and its text that are remembered as clean, and how many such pairs
+
 
 class Redactor:
     """Redaction with the run's known values.
@@ -29,6 +31,7 @@ class Redactor:
             self._register(name, value)
         self._known = KnownValues(self._secrets)
         self._version = 0
+        self._clean: set[tuple[str, str]] = set()
 
     def add(self, name: str, value: str) -> None:
         """Register one more value: a token minted or received during the run."""
@@ -36,6 +39,7 @@ class Redactor:
             self._register(name, value)
             self._known = KnownValues(self._secrets)
             self._version += 1
+            self._clean = set()
 
     def _register(self, name: str, value: str) -> None:
         label = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:64] or "secret"
@@ -75,14 +79,24 @@ class Redactor:
     def value(self, data: Any, *, key: str = "") -> Any:
         """A JSON value with `outside` done to every string in it, keys included, before it is serialised."""
         if isinstance(data, str):
-            return shapes.named(key, self.outside(data)) if data else data
+            return self._text(key, data) if data else data
         if isinstance(data, dict):
-            return {self.outside(str(k)): self.value(v, key=str(k)) for k, v in data.items()}
+            return {self._text("", str(k)): self.value(v, key=str(k)) for k, v in data.items()}
         if isinstance(data, list | tuple):
             return [self.value(v, key=key) for v in data]
         if isinstance(data, bytes):
             return self.value(data.decode("utf-8", "replace"), key=key)
         return data
+
+    def _text(self, key: str, text: str) -> str:
+        """One string of a value. Field names, tools and paths come with every event: what held nothing is kept."""
+        clean = self._clean  # of the values in force now; `add` puts another set in its place
+        if (key, text) in clean:
+            return text
+        result = shapes.named(key, self.outside(text)) if key else self.outside(text)
+        if result == text and len(key) + len(text) <= SHORT and len(clean) < KEPT:
+            clean.add((key, text))
+        return result
 
     def _known_in(self, text: str) -> str:
         data = to_bytes(text)
