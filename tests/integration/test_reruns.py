@@ -1,42 +1,113 @@
-"""Publishing that fails half way, and two runs at once: nothing is trampled, nothing is there twice (D4, A6)."""
+"""The same run again from the Actions page: what the first attempt made is updated, and nothing is there twice (A6).
+
+Also where the first attempt failed half way or was killed: the next one picks it up.
+"""
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
-import threading
-from collections.abc import Callable
+import signal
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.action import Result, job_environment, run_action
+from agent.broker.transcript import verify
+from tests.support.action import Result
 from tests.support.model_server import ModelServer
-from tests.support.model_turns import Call, Recorded, Turn
+from tests.support.model_turns import Call, Turn
 from tests.support.scenario import RUN_ID, World, fixing_turns
 
 BRANCH = f"airlock/fix-{RUN_ID}"
-OWN = "feature/discount"
+
+
+def attempt(
+    world: World, number: int, name: str, event: dict[str, Any], turns: list[Turn], ref: str, **options: Any
+) -> Result:
+    """One attempt on a fresh checkout, as a re-run gets one."""
+    shutil.rmtree(world.workspace)
+    world.repository.checkout(world.workspace, ref)
+    with ModelServer(turns) as model:
+        return world.run(name, event, model, extra={"GITHUB_RUN_ATTEMPT": str(number)}, **options)
 
 
 def branches(world: World) -> set[str]:
     return {name.removeprefix("refs/heads/") for name in world.repository.refs() if name.startswith("refs/heads/")}
 
 
-def comments(world: World) -> list[str]:
-    """Bodies of all reports, by their hidden mark's line."""
-    found = [c.body for i in world.repository.data.issues.values() for c in i.comments]
-    return [body.split("\n", 1)[0] for body in found if body.startswith("<!-- airlock:")]
+def reports(world: World) -> list[str]:
+    """Every report that this run wrote, on whatever issue or pull request."""
+    found = [c.body for issue in world.repository.data.issues.values() for c in issue.comments]
+    return [body for body in found if body.startswith("<!-- airlock:run-9009 -->")]
 
 
-def attempt(world: World, number: int) -> Result:
-    """One attempt of the same workflow run, on a fresh checkout as a fresh runner has it."""
-    shutil.rmtree(world.workspace)
-    world.repository.checkout(world.workspace, "main")
+WRITERS = ["github-actions[bot]", "release-account"]  # the job's own token, and a person's
+
+
+@pytest.mark.parametrize("login", WRITERS)
+def test_a_second_attempt_updates_branch_pull_request_and_report(world: World, login: str) -> None:
+    """One branch with the same commit, one pull request, one report on it; the default branch is where it was."""
+    world.github.token(world.token, login=login)
     event = world.github.event("workflow_run", world.repository, run=RUN_ID)
-    with ModelServer(fixing_turns(BRANCH)) as model:
-        return world.run("workflow_run", event, model, extra={"GITHUB_RUN_ATTEMPT": str(number)})
+    first = attempt(world, 1, "workflow_run", event, fixing_turns(BRANCH), "main")
+    (pull,) = world.repository.pulls()
+    refs = world.repository.refs()
+    second = attempt(world, 2, "workflow_run", event, fixing_turns(BRANCH), "main")
+    assert (first.exit_status, second.exit_status) == (0, 0)
+    assert [p.number for p in world.repository.pulls()] == [pull.number]
+    assert second.outputs["pull-request-url"] == first.outputs["pull-request-url"]
+    assert world.repository.refs() == refs, "an attempt that finds its branch as it wants it adds nothing to it"
+    (report,) = reports(world)
+    assert report in [c.body for c in world.repository.issue(pull.number).comments]
+    assert verify(second.results / "transcript.jsonl") == []
+
+
+@pytest.mark.parametrize("login", WRITERS)
+def test_a_second_attempt_at_a_review_repeats_neither_findings_nor_report(world: World, login: str) -> None:
+    """The finding is on its line once, and the report of the first attempt is edited."""
+    world.github.token(world.token, login=login)
+    repo = world.repository
+    repo.commit("feature/x", {"prices/cart.py": "def total(items):\n    return eval(items)\n"}, base="main")
+    number = repo.create_pull("feature/x", title="Simplify", body="b").number
+    event = world.github.event("pull_request", repo, number=number)
+
+    def turns(words: str) -> list[Turn]:
+        finding = {
+            "path": "prices/cart.py",
+            "line": 2,
+            "side": "RIGHT",
+            "body": f"`eval` runs what a caller sends. {words}",
+        }
+        review = Call("submit_review", {"event": "COMMENT", "body": "One finding.", "comments": [finding]})
+        return [
+            Turn(calls=[Call("get_pull_request", {"number": number})]),
+            Turn(calls=[review]),
+            Turn(text=f"Reviewed: {words}"),
+        ]
+
+    assert attempt(world, 1, "pull_request", event, turns("first"), "feature/x").exit_status == 0
+    assert attempt(world, 2, "pull_request", event, turns("second"), "feature/x").exit_status == 0
+    issue = repo.issue(number)
+    assert issue.pull is not None
+    assert len(issue.pull.comments) == 1
+    (report,) = issue.comments
+    assert "Reviewed: second" in report.body
+    assert "first" not in report.body
+
+
+def test_a_failed_fix_files_one_issue_for_all_attempts(world: World) -> None:
+    """The issue of the first attempt is brought up to date."""
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
+    for number in (1, 2):
+        result = attempt(
+            world, number, "workflow_run", event, [Turn(text="No idea.")] * 9, "main", inputs={"max-tokens": "60000"}
+        )
+        assert result.exit_status == 5
+    (issue,) = world.repository.data.issues.values()
+    assert "could not fix" in issue.title
 
 
 @pytest.mark.parametrize(
@@ -52,7 +123,8 @@ def attempt(world: World, number: int) -> Result:
 def test_a_failure_at_any_step_is_made_good_by_the_next_attempt(world: World, path: str, how: str) -> None:
     """The first attempt tells its step and leaves no half branch; the second ends with one of everything."""
     fault = world.github.fault("POST", path, 502, times=None, drop=how == "cut off")
-    first = attempt(world, 1)
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
+    first = attempt(world, 1, "workflow_run", event, fixing_turns(BRANCH), "main")
     assert fault.used > 0
     assert world.repository.pulls() == []
     assert branches(world) == ({"main", BRANCH} if path == "/pulls$" else {"main"})
@@ -61,7 +133,7 @@ def test_a_failure_at_any_step_is_made_good_by_the_next_attempt(world: World, pa
     assert any(step in text for text in failed), failed
 
     world.github.faults.remove(fault)
-    second = attempt(world, 2)
+    second = attempt(world, 2, "workflow_run", event, fixing_turns(BRANCH), "main")
 
     assert (second.exit_status, second.outputs["outcome"]) == (0, "done"), second.log
     assert branches(world) == {"main", BRANCH}
@@ -70,111 +142,57 @@ def test_a_failure_at_any_step_is_made_good_by_the_next_attempt(world: World, pa
     assert (pull.pull.head_ref, pull.pull.head_sha) == (BRANCH, world.repository.branch(BRANCH))
     chain = world.repository.git.run("rev-list", f"main..{BRANCH}").decode().split()
     assert len(chain) == 1, "an attempt that found its branch adds nothing to it"
-    marks = comments(world)
-    assert len(marks) == len(set(marks))
+    assert len(reports(world)) == 1
 
 
-def test_a_third_attempt_of_a_run_that_succeeded_changes_nothing(world: World) -> None:
-    """Same branch, same pull request, same commit."""
-    attempt(world, 1)
-    before = (world.repository.refs(), [p.number for p in world.repository.pulls()], comments(world))
-    attempt(world, 2)
+@pytest.mark.root
+@pytest.mark.parametrize("where", ["/git/trees", "/git/refs", "/pulls"])
+def test_an_attempt_killed_while_publishing_is_picked_up_by_the_next(world: World, where: str) -> None:
+    """kill -9 at each step of a publication; the next attempt ends with one whole branch and one pull request."""
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
 
-    assert (world.repository.refs(), [p.number for p in world.repository.pulls()], comments(world)) == before
+    def disturb(process: subprocess.Popen[str]) -> None:
+        while process.poll() is None:
+            sent = list(world.github.requests)
+            if any(r.method == "POST" and r.raw_path.split("?")[0].endswith(where) for r in sent):
+                for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+                    if b"--broker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                        os.kill(int(child), signal.SIGKILL)
+                return
+            time.sleep(0.002)
+
+    first = attempt(world, 1, "workflow_run", event, fixing_turns(BRANCH), "main", interrupt_after=disturb)
+    assert (first.exit_status, first.outputs["outcome"]) == (1, "error")
+    second = attempt(world, 2, "workflow_run", event, fixing_turns(BRANCH), "main")
+    assert (second.exit_status, second.outputs["outcome"]) == (0, "done")
+    assert len(world.repository.pulls()) == 1
+    changed = world.repository.git.run("diff", "--name-only", world.head, f"refs/heads/{BRANCH}").decode().split()
+    assert changed == ["prices/cart.py"]
 
 
-def racing(branch: str, content: str, gate: threading.Barrier) -> list[Turn | Callable[[Recorded], Turn]]:
-    """A model that changes one file, meets the other before its push, and pushes."""
-
-    def push(_: Recorded) -> Turn:
-        gate.wait(60)
-        return Turn(calls=[Call("git_push", {"branch": branch})])
-
-    return [
-        Turn(calls=[Call("write_file", {"path": "prices/note.py", "content": content})]),
-        Turn(calls=[Call("git_commit", {"message": f"Note {content.strip()}"})]),
-        push,
-        Turn(text="Done."),
-    ]
-
-
-def race(make: Callable[..., World], tmp_path: Path, targets: tuple[str, str]) -> tuple[World, list[Result]]:
-    """Two runs on the same pull request, started by two comments, pushing at the same moment."""
-    world = make(config="ai: {agent: {timeoutMinutes: 3}}\n")
+@pytest.mark.root
+def test_a_comment_that_a_killed_run_left_at_work_is_taken_over_by_the_next_attempt(world: World) -> None:
+    """Nobody is left to edit it then; the next attempt finds it by mark and author and ends it."""
     repo = world.repository
-    repo.commit(OWN, {"prices/tax.py": "RATE = 19\n"}, base="main")
-    number = repo.create_pull(OWN, title="Tax").number
-    gate = threading.Barrier(2)
-    results: dict[int, Result] = {}
-    jobs = []
-    for index, branch in enumerate(targets):
-        folder = tmp_path / f"runner-{index}"
-        workspace = folder / "work" / "prices"
-        repo.checkout(workspace, OWN)
-        repo.add_comment(number, "/airlock implement on this branch: add a note", "maintainer")
-        event = folder / "event.json"
-        event.write_text(json.dumps(world.github.event("issue_comment", repo, number=number)))
-        model = ModelServer(racing(branch, f"N = {index}\n", gate))
-        environment = job_environment(
-            event_name="issue_comment",
-            event=event,
-            workspace=workspace,
-            temp=folder / "temp",
-            repository=repo.full_name,
-            api_url=world.github.api_url,
-            server_url=world.github.server_url,
-            inputs={
-                "github-token": world.token,
-                "api-key": world.api_key,
-                "model": "anthropic/claude-sonnet-4-5",
-                "base-url": model.url,
-            },
-            extra={"GITHUB_RUN_ID": str(9000 + index)},
-        )
-        jobs.append((index, model, environment))
+    repo.commit("feature/x", {"README.md": "# changed\n"}, base="main")
+    number = repo.create_pull("feature/x", title="Simplify", body="b").number
+    event = world.github.event("pull_request", repo, number=number)
 
-    def run(index: int, model: ModelServer, environment: dict[str, str]) -> None:
-        with model:
-            results[index] = run_action(environment)
+    def disturb(process: subprocess.Popen[str]) -> None:
+        while not repo.issue(number).comments and process.poll() is None:
+            time.sleep(0.01)
+        for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            if b"--broker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                os.kill(int(child), signal.SIGKILL)
 
-    threads = [threading.Thread(target=run, args=job) for job in jobs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(150)
-    return world, [results[0], results[1]]
-
-
-def pushes(result: Result) -> tuple[list[dict[str, Any]], list[str]]:
-    """Pushes that went through, and the texts of those that were refused."""
-    refused = [str(e["text"]) for e in result.events("tool.result") if "push_conflict" in str(e["text"])]
-    return result.events("git.push"), refused
-
-
-@pytest.mark.parametrize("branch", [OWN, "airlock/note"])
-def test_of_two_runs_that_push_to_one_branch_at_once_one_wins_and_the_other_is_told(
-    make: Callable[..., World], tmp_path: Path, branch: str
-) -> None:
-    """The branch holds the winner's single commit on top of what was there; the loser's overwrites nothing."""
-    world, results = race(make, tmp_path, (branch, branch))
-    went, refused = zip(*(pushes(r) for r in results), strict=True)
-
-    assert sorted(len(found) for found in went) == [0, 1], [r.log for r in results]
-    assert sorted(len(found) for found in refused) == [0, 1]
-    winner = 0 if went[0] else 1
-    assert world.repository.branch(branch) == went[winner][0]["sha"]
-    assert world.repository.read(branch, "prices/note.py") == f"N = {winner}\n".encode()
-    new = world.repository.git.run("rev-list", "--count", f"main..{branch}").decode().strip()
-    assert new == "2", "the pull request's own commit and the winner's"
-
-
-def test_two_runs_with_branches_of_their_own_both_get_through(make: Callable[..., World], tmp_path: Path) -> None:
-    """Control: being at once is no reason to refuse; each report stands in a comment of its own."""
-    world, results = race(make, tmp_path, ("airlock/note-a", "airlock/note-b"))
-
-    assert [len(pushes(r)[0]) for r in results] == [1, 1], [r.log for r in results]
-    assert {"airlock/note-a", "airlock/note-b"} <= branches(world)
-    assert world.repository.read("airlock/note-a", "prices/note.py") == b"N = 0\n"
-    assert world.repository.read("airlock/note-b", "prices/note.py") == b"N = 1\n"
-    marks = comments(world)
-    assert len(marks) == len(set(marks)) == 2
+    slow = [Turn(calls=[Call("grep", {"pattern": f"p{n}"})]) for n in range(60)]
+    first = attempt(world, 1, "pull_request", event, slow, "feature/x", interrupt_after=disturb)
+    assert (first.exit_status, first.outputs["outcome"]) == (1, "error")
+    (left,) = repo.issue(number).comments
+    assert "working" in left.body
+    second = attempt(world, 2, "pull_request", event, [Turn(text="Reviewed.")], "feature/x")
+    assert second.exit_status == 0
+    (report,) = repo.issue(number).comments
+    assert report.id == left.id
+    assert "working" not in report.body
+    assert "Reviewed." in report.body
