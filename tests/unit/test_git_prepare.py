@@ -690,3 +690,62 @@ def test_undoing_what_was_never_started_is_no_error(tmp_path: Path) -> None:
     assert undo(tmp_path) == ()
     (tmp_path / JOURNAL).write_bytes(b"")
     assert undo_acts(tmp_path / JOURNAL).sentences() == ()
+
+
+def with_submodules(checkout: Path, place: Path) -> None:
+    """Commit a submodule that holds a submodule of its own."""
+    make_checkout(place / "inner", {"i": "i\n"})
+    make_checkout(place / "outer", {"o": "o\n"})
+    git(place / "outer", "submodule", "add", "-q", str(place / "inner"), "deep/inner")
+    git(place / "outer", "commit", "-q", "-m", "outer")
+    git(checkout, "submodule", "add", "-q", str(place / "outer"), "mods/outer")
+    git(checkout, "commit", "-q", "-m", "submodules")
+    git(checkout, "submodule", "update", "-q", "--init", "--recursive")
+
+
+@root_only
+@pytest.mark.parametrize("shape", ["folder", "worktree"])
+def test_submodules_in_submodules_work_and_come_back_whole(checkout: Path, tmp_path: Path, shape: str) -> None:
+    """In a checkout and in a linked worktree, whose submodules keep their git folders elsewhere (`.git` files all)."""
+    with_submodules(checkout, tmp_path / "sources")
+    work = checkout
+    if shape == "worktree":
+        work = tmp_path / "place/linked"
+        git(checkout, "worktree", "add", "-q", "-b", "side", str(work))
+        git(work, "submodule", "update", "-q", "--init", "--recursive")
+    places = [work, work / "mods/outer", work / "mods/outer/deep/inner"]
+    assert [(path / ".git").is_file() for path in places] == [shape == "worktree", True, True]
+    before, around = listing(work), listing(checkout)
+
+    prepared = prepare(work, tmp_path / "state")
+    command = "git status --porcelain && git log --format=%s && echo x > new && git add new && git commit -q -m n"
+    answers = [as_sandbox(prepared, path, "sh", "-c", command) for path in places]
+    inside = [as_sandbox(prepared, path, "git", "rev-parse", "--absolute-git-dir").stdout.strip() for path in places]
+    remotes = [as_sandbox(prepared, path, "git", "remote", "-v").stdout for path in places]
+    for path in places:
+        (path / "new").unlink()
+    said = undo(tmp_path / "state")
+
+    histories = ["submodules\nfirst\n", "outer\nfirst\n", "first\n"]
+    assert [(a.returncode, a.stdout, a.stderr) for a in answers] == [(0, text, "") for text in histories]
+    assert [Path(path).is_relative_to(work) for path in inside] == [True, True, True]
+    assert remotes == ["", "", ""]
+    assert said == ()
+    assert (listing(work), listing(checkout)) == (before, around)
+    assert [git(path, "status", "--porcelain") for path in places] == ["", "", ""]
+
+
+@root_only
+def test_a_sparse_checkout_stays_sparse(checkout: Path, tmp_path: Path) -> None:
+    """`git sparse-checkout` keeps its settings in `config.worktree`; the sandbox's git must not see deletions."""
+    git(checkout, "sparse-checkout", "set", "--no-cone", "/README.md")
+    before = listing(checkout)
+
+    prepared = prepare(checkout, tmp_path / "state")
+    status = as_sandbox(prepared, checkout, "git", "status", "--porcelain")
+    moved = as_sandbox(prepared, checkout, "sh", "-c", "git checkout -q -b other && git reset -q --hard && ls")
+    undo(tmp_path / "state")
+
+    assert (status.returncode, status.stdout) == (0, "")
+    assert moved.stdout == "README.md\n"
+    assert listing(checkout) == before

@@ -203,3 +203,23 @@ def nested_git(workspace: Path) -> list[Path]:
         except OSError:
             continue  # unreadable: then the sandbox's user, who owns no more than we, cannot read it either
     return sorted(found)
+
+
+def submodules_apart(top: GitDir, inner: list[Path]) -> list[Path]:
+    """Those `.git` files below a checkout which lead to its own submodules' git folders outside of it.
+
+    Where `.git` is a file, as in a linked worktree, the submodules' folders lie beside what it names, and not in
+    the checkout.
+    """
+    if top.shape is not Shape.FILE or top.path is None:
+        return []
+    found: list[Path] = []
+    for file in inner:
+        if file.is_file() and not file.is_symlink():
+            try:
+                path = locate(file.parent).path
+            except UserError:
+                continue  # it leads nowhere: git does not work there for anybody
+            if path is not None and path.is_relative_to(top.path / "modules"):
+                found.append(file)
+    return found

@@ -33,6 +33,7 @@ from agent.broker.git.gitdir import (
     read_head,
     read_refs,
     read_shallow,
+    submodules_apart,
 )
 from agent.broker.git.journal import Journal, undo_acts
 from agent.broker.git.ownership import hand_over
@@ -107,10 +108,9 @@ def prepare(
     scratch.mkdir(mode=0o700)
     git = Git(scratch, search_path=search_path)
     inner = nested_git(workspace)
-    nested = [path.parent for path in inner if path.is_dir() and not path.is_symlink()]
     journal = Journal(state_dir / JOURNAL, workspace, inner)
     try:
-        prepared = _Preparation(workspace, journal, git, uid, gid).run(git_dir, nested, temps, homes)
+        prepared = _Preparation(workspace, journal, git, uid, gid).run(git_dir, inner, temps, homes)
     except OSError as exc:
         journal.close()
         undo_acts(state_dir / JOURNAL)
@@ -148,10 +148,10 @@ class _Preparation:
         self._count = 0
         self._readable: list[str] = []
 
-    def run(
-        self, git_dir: Path | None, nested: Sequence[Path], temps: Sequence[Path], homes: Sequence[Path]
-    ) -> Prepared:
+    def run(self, git_dir: Path | None, inner: list[Path], temps: Sequence[Path], homes: Sequence[Path]) -> Prepared:
         top = GitDir(Shape.FOLDER, git_dir, git_dir) if git_dir is not None else locate(self._workspace)
+        folders = [path for path in inner if path.is_dir() and not path.is_symlink()]
+        nested = sorted(path.parent for path in (*folders, *submodules_apart(top, inner)))
         secrets = find_credentials(self._reader, self._configs(top, nested), temps, homes)
         refs: dict[str, str] = {}
         head, shallow, objects, index = None, [], [], None
