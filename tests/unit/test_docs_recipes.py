@@ -165,5 +165,11 @@ def test_the_contributing_page_names_what_the_code_has() -> None:
     assert "TOOL_TIERS" in (ROOT / "agent/contract/modes.py").read_text()
     assert "PROVIDERS" in (ROOT / "agent/broker/models.py").read_text()
     assert "class LlmPort" in (ROOT / "agent/harness/loop/ports.py").read_text()
-    assert {"never"} <= set(json.loads((ROOT / "agent/broker/policy/routes.json").read_text()))
-    assert all(word in text for word in ("`TOOL_TIERS`", "`PROVIDERS`", "`LlmPort`", "`never`"))
+    assert "class Wire" in (ROOT / "agent/harness/clients/wire.py").read_text()
+    routes = json.loads((ROOT / "agent/broker/policy/routes.json").read_text())
+    assert routes["never"]
+    assert {"id", "method", "path", "tier", "tools", "gate", "match", "not_match"} <= {
+        k for r in routes["github"] for k in r
+    }
+    assert "publisher" in {route.get("gate") for route in routes["github"]}
+    assert all(f"`{word}`" in text for word in ("TOOL_TIERS", "PROVIDERS", "LlmPort", "Wire", "never", "tools"))
