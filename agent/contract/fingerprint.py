@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.contract.neutral import MARK
+from agent.contract.cut import MARK
 
 ACTIONS_LOGIN = "github-actions[bot]"
 """Author of everything that a workflow's GITHUB_TOKEN writes."""

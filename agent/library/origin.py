@@ -29,7 +29,8 @@ from agent.broker.git.objects import Change, Entry, display
 from agent.broker.git.rules import TreeRules, check_changes
 from agent.broker.git.run import Git
 from agent.broker.git.shadow import ShadowGit
-from agent.broker.git.snapshot import Snapshot, Snapshotter
+from agent.broker.git.snapshot import Snapshotter
+from agent.broker.git.snapshot_words import Snapshot
 from agent.broker.git.throwaway import Source, build
 from agent.broker.git.workspace import AUTHOR
 from agent.broker.git.worktree import WorkTree

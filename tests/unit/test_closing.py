@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from agent.broker.closing import settle, setup_failed
-from agent.broker.git.snapshot import Caps
+from agent.broker.git.snapshot_words import Caps
 from agent.broker.lifecycle import GateVerdict, Lifecycle
 from agent.broker.limits import Limits, Meter
 from agent.broker.redact import Redactor

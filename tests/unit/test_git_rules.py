@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.broker.git.objects import Change, Entry
+from agent.broker.git.protected import protected_targets
 from agent.broker.git.rules import (
     Blob,
     TreeRules,
     check_changes,
     check_contents,
     check_text,
-    protected_targets,
 )
 from agent.contract.errors import Refusal
 

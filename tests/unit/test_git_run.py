@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.broker.git.batch import BatchReader
 from agent.broker.git.run import OPTIONS, Git
 from agent.broker.git.shadow import ShadowGit
 from agent.contract.errors import UpstreamError
@@ -61,7 +62,7 @@ def test_a_missing_git_is_an_error_of_the_outside(tmp_path: Path, use: str) -> N
     git = Git(tmp_path, search_path=str(tmp_path))
 
     with pytest.raises(UpstreamError, match="could not be started"):
-        git.run("config", "--list") if use == "run" else git.reader()
+        git.run("config", "--list") if use == "run" else BatchReader(git)
 
 
 def test_an_error_of_the_writer_reaches_the_caller(shadow: ShadowGit) -> None:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from agent.broker.git.materialise import materialise
 from agent.broker.git.objects import EXECUTABLE, FILE, GITLINK, LINK, Change, Entry, object_id
-from agent.broker.git.snapshot import DEPTH_CAP, Caps
+from agent.broker.git.snapshot import DEPTH_CAP
+from agent.broker.git.snapshot_words import Caps
 from agent.broker.git.worktree import WorkTree
 from agent.contract.errors import ToolInputError
 from tests.support.checkouts import git, make_checkout, worktree_of

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.contract.neutral import LIMIT, MARK, cut, neutralise, size
+from agent.contract.cut import LIMIT, MARK, cut, size
+from agent.contract.neutral import neutralise
 from tests.support import oracles
 
 ORACLES = (

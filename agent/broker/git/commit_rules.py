@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from agent.broker.git.objects import Change, display
+from agent.broker.git.protected import protected_targets
 from agent.broker.git.rules import (
     Blob,
     BranchRules,
@@ -13,7 +14,6 @@ from agent.broker.git.rules import (
     check_changes,
     check_contents,
     check_text,
-    protected_targets,
 )
 from agent.broker.git.shadow import ShadowGit
 from agent.contract.errors import Refusal, ToolInputError

@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from agent.contract.errors import ToolInputError
+
 FILE, EXECUTABLE, LINK, GITLINK, TREE = "100644", "100755", "120000", "160000", "040000"
 """The only modes that a tree of ours may hold."""
 
@@ -144,3 +146,20 @@ def display(path: bytes) -> str:
     """A path as text for people: bytes that are not UTF-8 and control characters become escapes."""
     text = path.decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def repository_path(path: str) -> str:
+    """A path as it stands in a tree; the repository itself is `""`.
+
+    Raises:
+        ToolInputError: absolute, leads out, or holds NUL.
+    """
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    try:
+        path.encode("utf-8", "surrogateescape")
+        odd = "\0" in path
+    except UnicodeEncodeError:
+        odd = True  # half a character pair, which JSON can carry and no file name can
+    if odd or ".." in parts or path.startswith("/"):
+        raise ToolInputError(f"{path[:200]!r} is no path in the repository. Give it relative to the repository.")
+    return "/".join(parts)

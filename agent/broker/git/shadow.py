@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.broker.git.batch import BatchReader
 from agent.broker.git.objects import (
     EMPTY_TREE,
     TREE,
@@ -26,26 +27,10 @@ from agent.broker.git.objects import (
     object_id,
     parse_ls_tree,
     parse_raw_diff,
+    repository_path,
 )
-from agent.broker.git.run import SEARCH_PATH, BatchReader, Git
-from agent.contract.errors import ToolInputError, UpstreamError
-
-
-def repository_path(path: str) -> str:
-    """A path as it stands in a tree; the repository itself is `""`.
-
-    Raises:
-        ToolInputError: absolute, leads out, or holds NUL.
-    """
-    parts = [part for part in path.split("/") if part not in ("", ".")]
-    try:
-        path.encode("utf-8", "surrogateescape")
-        odd = "\0" in path
-    except UnicodeEncodeError:
-        odd = True  # half a character pair, which JSON can carry and no file name can
-    if odd or ".." in parts or path.startswith("/"):
-        raise ToolInputError(f"{path[:200]!r} is no path in the repository. Give it relative to the repository.")
-    return "/".join(parts)
+from agent.broker.git.run import SEARCH_PATH, Git
+from agent.contract.errors import UpstreamError
 
 
 @dataclass(frozen=True)
@@ -144,7 +129,7 @@ class ShadowGit:
 
     def reader(self) -> BatchReader:
         """Object reader; use it in a `with`."""
-        return self.git.reader()
+        return BatchReader(self.git)
 
     def read(self, sha: str) -> bytes:
         """Data of one object.

@@ -11,78 +11,19 @@ import os
 import stat
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.broker.git.converted import Conversion, converted
 from agent.broker.git.index import IndexEntry
 from agent.broker.git.objects import EXECUTABLE, FILE, GITLINK, LINK, Change, Entry, display, is_git_name, object_id
 from agent.broker.git.shadow import ShadowGit
+from agent.broker.git.snapshot_words import Caps, Seen, Snapshot, Walk
 from agent.contract.gitignore import Ignores
 
 DEPTH_CAP = 128  # folders below the workspace; one open descriptor each
 _RACY_NS = 50_000_000  # a file changed this shortly before it was read may change again within one clock tick
 
 _PROBLEMS_CAP = 50  # sentences; a folder of 10,000 FIFOs is one fact, not 10,000
-
-
-@dataclass(frozen=True)
-class Caps:
-    """Sizes beyond which the workspace cannot be committed; what lies beyond is looked at, never stored.
-
-    Attributes:
-        file_bytes: one file; GitHub refuses 100 MB, and a blob travels as base64 in one request.
-        new_files: untracked files that no .gitignore names.
-        stored_bytes: bytes of changed content stored in one run.
-    """
-
-    file_bytes: int = 40 << 20
-    new_files: int = 20_000
-    stored_bytes: int = 1 << 30
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """What the workspace holds.
-
-    Attributes:
-        tree: id of the tree, stored in the shadow.
-        changes: against the tracked tree, by path.
-        problems: one sentence each on what was left out.
-        nested: folders with a `.git` of their own that are no submodule of the tracked tree.
-        over: empty, or the sentence why this is not the whole workspace: a cap was reached, and the rest is not
-            in the tree. Nobody may take such a tree for all that changed.
-    """
-
-    tree: str
-    changes: tuple[Change, ...]
-    problems: tuple[str, ...]
-    nested: tuple[str, ...]
-    over: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """Stat of a file when it was hashed. A command can set mtime but not ctime."""
-
-    ctime_ns: int
-    size: int
-    ino: int
-    mode: int
-    entry: Entry
-
-
-@dataclass
-class _Walk:
-    tracked: Mapping[bytes, Entry]
-    tracked_folders: Mapping[bytes, str]
-    started_ns: int
-    files: dict[bytes, Entry] = field(default_factory=dict)
-    kept: set[bytes] = field(default_factory=set)
-    problems: list[str] = field(default_factory=list)
-    nested: list[str] = field(default_factory=list)
-    new_files: int = 0
-    over: str = ""
 
 
 class _OverCapError(Exception):
@@ -121,7 +62,7 @@ class Snapshotter:
         self._sparse = frozenset(path for path, entry in self._index.items() if entry.skip)
         self._caps = caps or Caps()
         self._converted: dict[bytes, Conversion] = {}
-        self._seen: dict[bytes, _Seen] = {}
+        self._seen: dict[bytes, Seen] = {}
         self._stored = 0
 
     def take(self, tracked_tree: str) -> Snapshot:
@@ -136,7 +77,7 @@ class Snapshotter:
         tracked = self._shadow.entries(tracked_tree)
         if self._index:
             self._converted = converted(self._shadow, tracked, self._index)
-        walk = _Walk(tracked, self._shadow.folders(tracked_tree), time.time_ns())
+        walk = Walk(tracked, self._shadow.folders(tracked_tree), time.time_ns())
         fd = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             self._folder(walk, fd, b"", Ignores(), 0)
@@ -152,7 +93,7 @@ class Snapshotter:
         tree = tracked_tree if same else self._shadow.write_tree(walk.files, like=tracked_tree)
         return Snapshot(tree, _changes(tracked, walk.files), tuple(walk.problems), tuple(walk.nested), walk.over)
 
-    def _stays(self, walk: _Walk, path: bytes, entry: Entry) -> bool:
+    def _stays(self, walk: Walk, path: bytes, entry: Entry) -> bool:
         """A tracked path that was not read and yet is not deleted."""
         if entry.mode == GITLINK or path in self._sparse:
             return True
@@ -162,7 +103,7 @@ class Snapshotter:
             path = path.rpartition(b"/")[0]
         return path in walk.kept
 
-    def _folder(self, walk: _Walk, fd: int, prefix: bytes, ignore: Ignores, depth: int) -> None:
+    def _folder(self, walk: Walk, fd: int, prefix: bytes, ignore: Ignores, depth: int) -> None:
         try:
             with os.scandir(fd) as listing:
                 items = list(listing)
@@ -198,7 +139,7 @@ class Snapshotter:
             else:
                 self._file(walk, fd, name, path, status, is_new=entry is None)
 
-    def _enter(self, walk: _Walk, fd: int, name: bytes, path: bytes, ignore: Ignores, depth: int) -> None:
+    def _enter(self, walk: Walk, fd: int, name: bytes, path: bytes, ignore: Ignores, depth: int) -> None:
         if depth >= DEPTH_CAP:
             self._leave(walk, path, f"lies more than {DEPTH_CAP} folders deep")
             return
@@ -223,7 +164,7 @@ class Snapshotter:
         except (OSError, ValueError):
             return ""
 
-    def _file(self, walk: _Walk, fd: int, name: bytes, path: bytes, status: os.stat_result, *, is_new: bool) -> None:
+    def _file(self, walk: Walk, fd: int, name: bytes, path: bytes, status: os.stat_result, *, is_new: bool) -> None:
         if is_new:
             walk.new_files += 1
             if walk.new_files > self._caps.new_files:
@@ -255,7 +196,7 @@ class Snapshotter:
         entry = same if same is not None and same == entry else entry  # one object, so that comparing is cheap
         walk.files[path] = entry
         if status.st_ctime_ns < walk.started_ns - _RACY_NS:
-            self._seen[path] = _Seen(status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode, entry)
+            self._seen[path] = Seen(status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode, entry)
 
     def _was_clean(self, clean: IndexEntry, status: os.stat_result) -> bool:
         seconds, nanoseconds = divmod(status.st_mtime_ns, 1_000_000_000)
@@ -295,7 +236,7 @@ class Snapshotter:
             self._shadow.write("blob", data)
         return Entry(mode, sha)
 
-    def _leave(self, walk: _Walk, path: bytes, reason: str) -> None:
+    def _leave(self, walk: Walk, path: bytes, reason: str) -> None:
         walk.kept.add(path)
         if len(walk.problems) < _PROBLEMS_CAP:
             walk.problems.append(f"{display(path) or '.'} was left out: {reason}.")
@@ -305,7 +246,7 @@ def _mode(status: os.stat_result) -> str:
     return EXECUTABLE if status.st_mode & stat.S_IXUSR else FILE
 
 
-def _same(seen: _Seen, status: os.stat_result) -> bool:
+def _same(seen: Seen, status: os.stat_result) -> bool:
     return (
         seen.ctime_ns == status.st_ctime_ns
         and seen.size == status.st_size

@@ -12,7 +12,8 @@ from agent.broker.git.objects import Identity
 from agent.broker.git.prepare import Prepared
 from agent.broker.git.run import SEARCH_PATH
 from agent.broker.git.shadow import ShadowGit
-from agent.broker.git.snapshot import Caps, Snapshotter
+from agent.broker.git.snapshot import Snapshotter
+from agent.broker.git.snapshot_words import Caps
 from agent.broker.git.worktree import WorkTree
 from agent.contract.errors import UpstreamError
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.broker.git.materialise import Owner, materialise
-from agent.broker.git.objects import Change, Entry, Identity, display
-from agent.broker.git.shadow import ShadowGit, repository_path
-from agent.broker.git.snapshot import Snapshot, Snapshotter
+from agent.broker.git.objects import Change, Entry, Identity, display, repository_path
+from agent.broker.git.shadow import ShadowGit
+from agent.broker.git.snapshot import Snapshotter
+from agent.broker.git.snapshot_words import Snapshot
 from agent.contract.errors import ToolInputError
 
 MESSAGE_CAP = 20_000  # characters of a commit message
