@@ -15,7 +15,7 @@ from typing import Any
 from agent.broker.egress import Egress
 from agent.broker.github import GitHubApi
 from agent.broker.money import cost_of
-from agent.broker.policy.model_body import problem
+from agent.broker.policy.model_body import Conversation, problem
 from agent.broker.policy.words import Authority, EgressRequest
 from agent.broker.server import Call, Reply
 from agent.broker.state import RunState
@@ -46,7 +46,10 @@ class EgressOperation:
         self._api = api
         self._own: set[str] = set()
         self._models = {str(m.get("connection")): str(m.get("model", "")) for m in run.facts.models}
-        self._wires = {str(m.get("connection")): str(m.get("wire", "")) for m in run.facts.models}
+        self._bodies = {
+            str(m.get("connection")): Conversation(str(m.get("wire", "")), str(m.get("model", "")))
+            for m in run.facts.models
+        }
 
     def handle(self, call: Call) -> Reply:
         """Send one request; a refusal is an answer of status 403 or 409, never an error of the channel."""
@@ -142,7 +145,8 @@ class EgressOperation:
             if not run.meter.turn():
                 raise Refusal("limit", f"The run has reached its limit: {run.meter.reached}.")
         name = request.connection
-        bad = problem(self._wires.get(name, ""), self._models.get(name, ""), request.body)
+        bodies = self._bodies.get(name)
+        bad = bodies.problem(request.body) if bodies is not None else problem("", "", request.body)
         if bad is not None:
             return self._refused_body(call, request, f"The body is refused: {bad}.")
         stream = self._egress.stream(request, Authority("harness", frozenset({Tier.READ})))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.broker.policy.model_body import problem
+from agent.broker.policy.model_body import Conversation, problem
 
 ANTHROPIC = {"model": "m", "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}], "max_tokens": 5}
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": True}
@@ -87,3 +87,79 @@ def test_no_key_of_an_attackers_choice_passes(extra: dict[str, Any]) -> None:
     verdict = problem("anthropic", "m", json.dumps({**ANTHROPIC, **extra, "evil_key": 1}).encode())
     assert verdict is not None
     assert "evil_key" not in listed
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        b'{"model":"m","tools":[{"type":"web_search"}],"messages":[],"tools":[],"max_tokens":5}',
+        b'{"model":"dearer","model":"m","messages":[]}',
+        b'{"model":"m","messages":[{"role":"user","content":[{"type":"image","type":"text","text":"x"}]}]}',
+        b'{"model":"m","messages":[{"role":"user","content":"x"}],"messages":[]}',
+    ],
+)
+def test_a_key_that_stands_twice_is_refused(twice: bytes) -> None:
+    """A provider may take the first of two where we looked at the last; with one of each the body passes."""
+    assert problem("anthropic", "m", b'{"model":"m","messages":[],"tools":[],"max_tokens":5}') is None
+    assert problem("anthropic", "m", twice) is not None
+    assert Conversation("anthropic", "m").problem(twice) is not None
+
+
+def entry(text: str) -> str:
+    return json.dumps({"role": "user", "content": [{"type": "text", "text": text}]}, ensure_ascii=False)
+
+
+def body(entries: list[str], tail: str = '],"max_tokens":5}', head: str = '{"model":"m","messages":[') -> bytes:
+    return (head + ",".join(entries) + tail).encode()
+
+
+BAD = json.dumps({"role": "user", "content": [{"type": "document", "source": {"type": "url", "url": "u"}}]})
+steps = st.lists(
+    st.tuples(
+        st.lists(st.text(max_size=4).map(entry) | st.just(BAD) | st.sampled_from(["", " ", "{", "]", '"messages":['])),
+        st.integers(0, 3),
+        st.sampled_from(
+            ['],"max_tokens":5}', "]}", "}", '],"mcp_servers":[]}', '],"messages":[]}', ' ], "stream":true}']
+        ),
+        st.sampled_from(
+            ['{"model":"m","messages":[', '{"model":"x","messages":[', '{"system":"\\"messages\\":[","messages":[']
+        ),
+    ),
+    max_size=6,
+)
+
+
+@given(steps)
+def test_a_conversation_that_grows_is_judged_as_each_body_by_itself(rounds: list[Any]) -> None:
+    """Whatever was sent before, a body passes exactly when it would pass alone."""
+    conversation, entries = Conversation("anthropic", "m"), list[str]()
+    for more, back, tail, head in rounds:
+        entries = entries[: max(0, len(entries) - back)] + more
+        sent = body(entries, tail, head)
+        alone = problem("anthropic", "m", sent)
+        assert (conversation.problem(sent) is None) == (alone is None)
+
+
+def test_entries_that_passed_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty turns: what is read of each request is what it adds, also where cache marks move; a late fault is found."""
+    read: list[int] = []
+    conversation = Conversation("anthropic", "m")
+
+    class Counted(json.JSONDecoder):
+        def raw_decode(self, s: str, idx: int = 0) -> tuple[Any, int]:
+            value, end = super().raw_decode(s, idx)
+            read[-1] += end - idx
+            return value, end
+
+    monkeypatch.setattr("agent.broker.policy.model_body._JSON", Counted())
+    entries = ['{"role":"user","content":"Do it."}']
+    for turn in range(50):
+        read.append(0)
+        assert conversation.problem(body(entries)) is None
+        entries.append(entry("é" * 500 + str(turn)))
+    read.append(0)
+
+    assert max(read) < 2_000
+    assert conversation.problem(body([*entries, BAD])) == "content of the kind 'document' is not text of a conversation"
+    assert conversation.problem(body([BAD, *entries])) is not None
+    assert conversation.problem(body(entries)) is None
