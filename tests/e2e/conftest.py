@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.replayed import every_transcript_replays as every_transcript_replays
 from tests.support.action import ROOT, job_environment
+from tests.support.artifacts import PROPERTY
 from tests.support.contract_check import check_records
 from tests.support.github_sim import GitHubSim
 from tests.support.scenario import World, make_world
@@ -101,6 +103,18 @@ def _nothing_left() -> Iterator[None]:
     before = there()
     yield
     assert there() - before == set()
+
+
+@pytest.fixture
+def matrix(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+    """Adds a row to the table that the session prints at its end."""
+
+    def add(shape: str, event: str, *, image: str, probes: list[dict[str, Any]], stop: str, seconds: float) -> None:
+        backend = probes[0]["backend"] if probes else "none needed"
+        row = f"{shape:18} {event:14} {backend:12} {image:12} {stop:12} {seconds:6.1f} s"
+        record_property(PROPERTY, ("end-to-end runs (shape, event, backend, image, stop reason, time)", row))
+
+    return add
 
 
 def environment(world: World, event_name: str, event: Path, **extra: str) -> dict[str, str]:

@@ -16,39 +16,14 @@ from typing import Any
 import pytest
 
 from agent.broker.transcript import verify
-from tests.e2e.conftest import docker, environment
+from tests.e2e.conftest import docker
+from tests.e2e.job import composite as composite
+from tests.e2e.job import tree
 from tests.support.action import Result
 from tests.support.model_server import ModelServer
 from tests.support.model_turns import Call, Turn
-from tests.support.runner_harness import Composite, cancel
+from tests.support.runner_harness import cancel
 from tests.support.scenario import RUN_ID, World, fixing_turns
-
-
-def composite(world: World, event_name: str, event: dict[str, Any], model: ModelServer, **inputs: str) -> Composite:
-    """The action as a workflow would use it."""
-    path = world.folder / "event.json"
-    path.write_text(json.dumps(event))
-    given = {
-        "github-token": world.token,
-        "api-key": world.api_key,
-        "model": "anthropic/claude-sonnet-4-5",
-        "base-url": model.url,
-        "image": "airlock:local",
-        **{name.replace("_", "-"): value for name, value in inputs.items()},
-    }
-    return Composite(environment(world, event_name, path), given)
-
-
-def tree(folder: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Owner, mode and content of every file."""
-    return {
-        str(path.relative_to(folder)): (
-            path.lstat().st_uid,
-            path.lstat().st_mode,
-            path.read_bytes() if path.is_file() and not path.is_symlink() else b"",
-        )
-        for path in sorted(folder.rglob("*"))
-    }
 
 
 @pytest.mark.parametrize("owner", [1001, 0])
@@ -212,11 +187,15 @@ ODD = {
     "DOCKER_CONTEXT": "elsewhere",
     "DOCKER_CONFIG": "/nowhere",
     "DOCKER_DEFAULT_PLATFORM": "linux/s390x",
-    "BASH_ENV": "/nowhere/env.sh",
     "NODE_OPTIONS": "--require /nowhere.js",
     "GIT_DIR": "/nowhere",
     "CDPATH": "/",
     "POSIXLY_CORRECT": "1",
+    "LD_PRELOAD": "/nowhere/x.so",
+    "LD_AUDIT": "/nowhere/y.so",
+    "TMPDIR": "/nowhere",
+    "IFS": "/",
+    "SHELLOPTS": "xtrace:noexec",
 }
 
 
@@ -236,8 +215,15 @@ def test_the_container_holds_no_secret_in_sight_and_the_jobs_environment_does_no
 
     with ModelServer(look, host=gateway) as model:
         action = composite(world, "workflow_run", event, model, sandbox="container", secrets="EXTRA=a-further-secret")
-        action.environment |= ODD
+        planted = world.folder / "ran"
+        (world.folder / "env.sh").write_text(f"touch {planted}\n")
+        touch = f"() {{ /bin/touch {planted}; }}"
+        code = {"BASH_ENV": f"{world.folder}/env.sh", "BASH_FUNC_docker%%": touch, "BASH_FUNC_printf%%": touch}
+        action.environment |= ODD | code
         result = action.run()
+        assert not planted.exists()
+        subprocess.run(["bash", "-c", "docker"], env={"PATH": "/usr/bin:/bin", **code}, check=True)
+        assert planted.exists(), "code of an environment does run in an ordinary shell"
 
     assert result.exit_status == 5, result.log  # it did not fix anything; the stop script says so
     own, sandbox = sorted(seen, key=lambda c: c["Config"]["Hostname"])

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from agent.broker.transcript import verify
-from tests.e2e.conftest import environment
+from tests.e2e.job import container_action
 from tests.support.action import Result
 from tests.support.model_server import ModelServer
 from tests.support.model_turns import Call, Turn
-from tests.support.runner_harness import ContainerAction, cancel
+from tests.support.runner_harness import cancel
 from tests.support.scenario import RUN_ID, World, fixing_turns
 
 ATTACK = r"""
@@ -43,22 +43,9 @@ def act(
     **options: Any,
 ) -> tuple[Result, ModelServer]:
     """The main job as a container action."""
-    path = world.folder / "event.json"
-    path.write_text(json.dumps(world.github.event("workflow_run", world.repository, run=RUN_ID)))
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
     with ModelServer(turns, host=gateway) as model:
-        inputs = {
-            "github-token": world.token,
-            "api-key": world.api_key,
-            "model": "anthropic/claude-sonnet-4-5",
-            "base-url": model.url,
-        }
-        action = ContainerAction(
-            environment(world, "workflow_run", path, PYTHONPATH="/github/workspace", LD_PRELOAD="/nowhere/x.so"),
-            inputs,
-            image,
-            whole_work=whole,
-            **options,
-        )
+        action = container_action(world, "workflow_run", event, model, image, whole_work=whole, **options)
         return action.run(when=when), model
 
 

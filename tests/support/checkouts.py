@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
@@ -14,7 +15,8 @@ from urllib.parse import urlencode, urlsplit
 from agent.broker.git.index import parse_index
 from agent.broker.git.objects import Identity
 from agent.broker.git.shadow import ShadowGit
-from agent.broker.git.snapshot import Caps, Snapshotter
+from agent.broker.git.snapshot import Snapshotter
+from agent.broker.git.snapshot_words import Caps
 from agent.broker.git.worktree import WorkTree
 from agent.contract.errors import UpstreamError
 
@@ -44,6 +46,57 @@ def make_checkout(folder: Path, files: Mapping[str, str | bytes]) -> str:
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "first")
     return git(folder, "rev-parse", "HEAD")
+
+
+def actions_checkout(
+    version: str, folder: Path, temp: Path, *, origin: str, token: str, sha: str, branch: str = "main"
+) -> None:
+    """Check out by the steps of `actions/checkout` with its defaults and `submodules: true`, credentials left behind.
+
+    Up to v5 an extra header stands in each `.git/config`; from v6 on it stands in a file of RUNNER_TEMP, which each
+    repository includes by its path on the runner and by its path in a container action. Both leave a
+    `config.worktree` of `git sparse-checkout disable`. Source: `src/git-auth-helper.ts` and
+    `src/git-source-provider.ts` of actions/checkout.
+
+    Args:
+        version: "v4" to "v7".
+        temp: RUNNER_TEMP.
+        origin: URL of the repository; `sha` is fetched from it, and nothing older.
+    """
+    folder.mkdir(parents=True)
+    server = "{0.scheme}://{0.netloc}".format(urlsplit(origin))
+    pair = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+    header = (f"http.{server}/.extraheader", f"AUTHORIZATION: basic {pair}")
+    file = temp / "git-credentials-2b1c0a52-6e1d-4f5e-9d4e-0f1c5d2b7a90.config"
+    in_file = version in ("v6", "v7")
+
+    def persist(repository: Path, places: list[str]) -> None:
+        """Let this repository use the credential; `places` are its git folder below a workspace."""
+        if not in_file:
+            git(repository, "config", "--local", *header)
+            return
+        for root, credentials in ((folder, file), (Path("/github/workspace"), Path("/github/runner_temp", file.name))):
+            for place in places:
+                git(repository, "config", "--local", f"includeIf.gitdir:{root}/{place}.path", str(credentials))
+
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "remote", "add", "origin", origin)
+    git(folder, "config", "--local", "gc.auto", "0")
+    if in_file:
+        git(folder, "config", "--file", str(file), *header)
+    persist(folder, [".git", ".git/worktrees/*"])
+    git(folder, "fetch", "-q", "--no-tags", "--prune", "--no-recurse-submodules", "--depth=1", "origin",
+        f"+{sha}:refs/remotes/origin/{branch}")  # fmt: skip
+    git(folder, "sparse-checkout", "disable")
+    git(folder, "config", "--local", "--unset-all", "extensions.worktreeConfig")
+    git(folder, "checkout", "-q", "--force", "-B", branch, f"refs/remotes/origin/{branch}")
+    git(folder, "submodule", "sync", "-q", "--recursive")
+    git(folder, "submodule", "update", "-q", "--init", "--force", "--depth=1", "--recursive")
+    for module in sorted((folder / ".git/modules").rglob("config")):
+        inside = module.parent.relative_to(folder)
+        checked_out = module.parent / git(module.parent, "config", "core.worktree")
+        persist(checked_out, [str(inside)])
+        git(checked_out, "config", "--local", "--add", f"url.{server}/.insteadOf", f"git@{urlsplit(origin).hostname}:")
 
 
 def shadow_of(checkout: Path, directory: Path) -> ShadowGit:

@@ -66,7 +66,8 @@ class Repository:
         """A commit on a branch (made from `base`, a branch or sha, if new); returns its sha.
 
         Args:
-            files: path to text, bytes, None (delete), ("120000", target) or any (mode, content).
+            files: path to text, bytes, None (delete), ("120000", target), ("160000", commit of a submodule) or any
+                (mode, content).
         """
         with self.sim.world.lock:
             parent = self.branch(branch) or (self.git.resolve(base) if base else None)
@@ -77,7 +78,8 @@ class Repository:
                     entries.append({"path": path, "mode": mode, "sha": None})
                     continue
                 raw = content.encode() if isinstance(content, str) else content
-                entries.append({"path": path, "mode": mode, "sha": self.git.write_blob(raw)})
+                sha = raw.decode() if mode == "160000" else self.git.write_blob(raw)
+                entries.append({"path": path, "mode": mode, "sha": sha})
             tree = self.git.write_tree(parent, entries)
             sha = self.git.write_commit(tree, [parent] if parent else [], message, author, author)
             self.git.update_ref(f"refs/heads/{branch}", sha)
