@@ -21,6 +21,9 @@ from agent.contract.totals import Totals
 from agent.viewer.script import SCRIPT
 from agent.viewer.style import STYLE
 
+WORDS = 2000  # characters of the last words at the top
+_TONES = {"done": "good", "skipped": "", "capped": "warn", "cancelled": "warn", "not_verified": "warn"}
+
 
 def render(events: Iterable[Mapping[str, Any]]) -> str:
     """The page for these events, as one HTML text."""
@@ -42,7 +45,8 @@ def render(events: Iterable[Mapping[str, Any]]) -> str:
         policy=html.escape(policy),
         title=html.escape(title),
         style=STYLE,
-        facts=_facts(start, end, totals),
+        facts=_facts(start, end, totals, _lasted(shown)),
+        said=_said(end),
         data=_inert(shown),
         script=SCRIPT,
     )
@@ -86,25 +90,48 @@ def _inert(events: list[Mapping[str, Any]]) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _facts(start: Mapping[str, Any], end: Mapping[str, Any], totals: Totals) -> str:
+def _facts(start: Mapping[str, Any], end: Mapping[str, Any], totals: Totals, lasted: str) -> str:
     cost = "unknown" if totals.cost_usd is None else f"${totals.cost_usd:.4f}"
-    pairs = [
-        ("Outcome", end.get("outcome", "not recorded: the run did not end by itself")),
-        ("Stop reason", end.get("stop_reason", "")),
-        ("Mode", start.get("mode", "")),
-        ("Event", start.get("event", "")),
-        ("Turns", totals.turns),
-        ("Tool calls", totals.tool_calls),
-        ("Denials", totals.denials),
-        ("Tokens in", f"{totals.input_tokens:,} ({totals.cached_tokens:,} cached)"),
-        ("Tokens out", f"{totals.output_tokens:,}"),
-        ("Cost", cost),
-        ("Requests out", totals.egress_requests),
+    models = start.get("models")
+    outcome = str(end.get("outcome", "not recorded: the run did not end by itself"))
+    facts = [
+        ("Outcome", outcome, _TONES.get(outcome, "bad")),
+        ("Stop reason", end.get("stop_reason", ""), ""),
+        ("Mode", start.get("mode", ""), ""),
+        ("Event", start.get("event", ""), ""),
+        ("Actor", start.get("actor", ""), ""),
+        ("Model", ", ".join(map(str, models)) if isinstance(models, list) else "", ""),
+        ("Lasted", lasted, ""),
+        ("Turns", totals.turns, ""),
+        ("Tool calls", totals.tool_calls, ""),
+        ("Denials", totals.denials, "warn" if totals.denials else ""),
+        ("Tokens in", f"{totals.input_tokens:,} ({totals.cached_tokens:,} cached)", ""),
+        ("Tokens out", f"{totals.output_tokens:,}", ""),
+        ("Cost", cost, ""),
+        ("Requests out", totals.egress_requests, ""),
     ]
     return "".join(
-        f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(str(value))}</dd></div>"
-        for name, value in pairs
-        if value != ""
+        f'<div class="{tone}"><dt>{html.escape(name)}</dt><dd>{html.escape(str(value))}</dd></div>'
+        for name, value, tone in facts
+        if value != "" and value is not None
+    )
+
+
+def _lasted(events: list[Mapping[str, Any]]) -> str:
+    """From the first event to the last, in words."""
+    times = [ts for e in events if isinstance(ts := e.get("ts"), int | float) and not isinstance(ts, bool)]
+    seconds = max(0.0, times[-1] - times[0]) if times else 0.0
+    if not 0 < seconds < 10**7:
+        return ""
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def _said(end: Mapping[str, Any]) -> str:
+    """The model's last words, which are what most readers come for."""
+    words = str(end.get("output", "")).strip()
+    shown = words if len(words) <= WORDS else f"{words[:WORDS]}\n[more at the end]"
+    return (
+        f'<section id="said"{"" if words else " hidden"}><h2>Last words</h2><pre>{html.escape(shown)}</pre></section>'
     )
 
 
@@ -123,6 +150,7 @@ _PAGE = """<!DOCTYPE html>
 <header>
 <h1>{title}</h1>
 <dl class="facts">{facts}</dl>
+{said}
 </header>
 <noscript><p>The turns below need the page's own script; the facts above do not.</p></noscript>
 <div class="bar" role="search">

@@ -3,7 +3,10 @@
 A turn's content is made when it is opened, so a page of 200 turns and 20 MB opens at once.
 """
 
-SCRIPT = r"""
+from agent.viewer.script_events import EVENTS
+
+SCRIPT = (
+    r"""
 "use strict";
 (() => {
 const events = JSON.parse(document.getElementById("data").textContent);
@@ -28,14 +31,22 @@ const begin = (name) => {
   groups.push(group);
 };
 begin("Before the first turn");
-let last = 0;
+let last = 0, tools = "";
+const asked = new Map();  /* requests of this part that wait for their answer */
 for (const event of events) {
   const kind = String(event.type);
   if (kind === "agent.stop" || kind === "run.end") { if (last !== -1) { begin("End"); last = -1; } }
   else if (kind === "agent.rendered" || (kind === "model.request" && num(event.turn) !== last)) {
     if (num(event.turn) !== last) { last = num(event.turn); begin("Turn " + last); }
   }
-  group.events.push(event);
+  const of = kind === "egress.response" || kind === "egress.redirect" ? asked.get(event.n) : undefined;
+  if (of && of.group === group) of.event[kind] = event;
+  else group.events.push(event);
+  if (kind === "egress.request") asked.set(event.n, {event, group});
+  if (kind === "agent.rendered") {
+    event.known = str(event.tools) === tools;
+    tools = str(event.tools);
+  }
   if (kind.endsWith(".denied")) group.denials++;
   if (kind === "tool.result" && event.is_error || kind === "hook.end" && event.passed === false ||
       kind === "egress.response" && (num(event.status) >= 400 || event.status === null) ||
@@ -68,7 +79,7 @@ const text = (value, cls) => {
   const whole = str(value);
   if (!whole) return null;
   const pre = el("pre", cls || "");
-  pre.tabIndex = 0;
+  if (whole.length > 1500 || whole.split("\n").length > 24) pre.tabIndex = 0;  /* it scrolls */
   const fill = (shown) => { pre.textContent = ""; pre.append(cls === "diff" ? diffLines(shown) : marked(shown)); };
   if (whole.length <= LONG) { fill(whole); return pre; }
   fill(whole.slice(0, LONG));
@@ -97,79 +108,9 @@ const sides = (oldText, newText) => {
     ...put("+", b.slice(top, b.length - low)), ...put(" ", a.slice(a.length - low))].join("\n");
 };
 
-/* one event */
-const head = (title, ...tags) => el("h3", "", title, ...tags.flatMap((t) => [" ", t]));
-const tag = (words, cls) => el("span", "tag " + cls, words);
-const dim = (words) => el("span", "dim", words);
-const unanswered = (e) => num(e.status) >= 400 || e.status === null;
-const ended = (e) =>
-  e.timed_out ? "timed out" : e.signal ? "signal " + num(e.signal) : "exit status " + num(e.exit_code);
-const took = (e) => e.ms === undefined ? "" : secs(num(e.ms));
-const passed = (ok, yes, no) => ok ? tag(yes, "good") : tag(no, "bad");
-const RENDER = {
-  "model.response": (e) => [
-    head("Model", dim([str(e.model), took(e), usageWords(e.usage)].filter(Boolean).join(" · "))), text(e.text)],
-  "tool.call": (e) => {
-    const args = e.arguments || {};
-    const rest = Object.assign({}, args);
-    const parts = [head("Call " + str(e.name), dim(str(args.path || "")))];
-    if (e.name === "edit_file") {
-      const from = args.old !== undefined ? "old" : "old_text", to = args.new !== undefined ? "new" : "new_text";
-      parts.push(text(sides(args[from], args[to]), "diff"));
-      delete rest[from]; delete rest[to];
-    } else if (e.name === "write_file" && args.content !== undefined) {
-      parts.push(text(str(args.content).split("\n").map((l) => "+" + l).join("\n"), "diff"));
-      delete rest.content;
-    } else if (e.name === "run_command" && args.command !== undefined) {
-      parts.push(text("$ " + str(args.command)));
-      delete rest.command;
-    }
-    delete rest.path;
-    if (Object.keys(rest).length) parts.push(text(rest));
-    return parts;
-  },
-  "tool.result": (e) => [head("Result of " + str(e.name), e.is_error ? tag("error", "bad") : null, dim(took(e))),
-    text(e.text, looksDiff(str(e.text)) ? "diff" : "")],
-  "diff": (e) => [head("Changes of the run", dim("+" + num(e.added) + " −" + num(e.removed))), text(e.text, "diff")],
-  "egress.request": (e) => [head(str(e.method) + " " + str(e.path), dim("to " + str(e.connection)))],
-  "egress.response": (e) => [
-    head("Answer", tag(str(e.status) || "none came", unanswered(e) ? "bad" : "good"), dim(took(e))), text(e.error)],
-  "egress.dry_run": (e) => [
-    head("Not sent (dry run): " + str(e.method) + " " + str(e.path), dim("to " + str(e.connection))), text(e.body)],
-  "command": (e) => [
-    head("Command ended", passed(e.exit_code === 0 && !e.timed_out, "exit status 0", ended(e)),
-      dim([secs(num(e.duration_ms)), e.output_id ? "full text in commands/" + str(e.output_id) + ".txt" : ""]
-        .filter(Boolean).join(" · "))), text("$ " + str(e.command))],
-  "egress.denied": (e) => [
-    head("Refused: " + str(e.method) + " " + str(e.path), tag(str(e.code), "bad")), text(e.message || e.reason)],
-  "tool.denied": (e) => [head("Refused: " + str(e.name), tag(str(e.code || "denied"), "bad")), text(e.reason)],
-  "git.denied": (e) => [head("Refused", tag(str(e.code), "bad")), text(e.reason)],
-  "gate.decision": (e) => [head("Actor gate: " + str(e.mode)), text(e.reason)],
-  "hook.end": (e) => [
-    head("Hook " + str(e.purpose), passed(e.passed, "passed", "did not pass"), dim(str(e.ended))), text(e.output)],
-  "sandbox.probe": (e) => [
-    head("Sandbox probe (" + str(e.backend) + ")", passed(e.ok, "held", "failed")), text(e.items)],
-  "agent.rendered": (e) => [
-    head("Tools shown", dim(many((e.tools || []).length, "tool"))), text((e.tools || []).join(" "))],
-  "limit": (e) => [head("Limit reached: " + str(e.limit), tag("limit", "warn")), text(e.how_to_raise)],
-  "run.end": (e) => [head("Outcome: " + str(e.outcome), dim(str(e.stop_reason))), text(e.output)],
-};
-const OWN = new Set(["seq", "ts", "type", "prev", "turn"]);
-const fallback = (e) => {
-  const rest = {};
-  for (const key of Object.keys(e)) if (!OWN.has(key)) rest[key] = e[key];
-  return [head(str(e.type)), Object.keys(rest).length ? text(rest) : null];
-};
-const usageWords = (u) => u && typeof u === "object" ? num(u.input_tokens).toLocaleString("en") + " in, " +
-  num(u.output_tokens).toLocaleString("en") + " out" : "";
-const show = (e) => {
-  const make = Object.prototype.hasOwnProperty.call(RENDER, e.type) ? RENDER[e.type] : fallback;
-  const box = el("div", "event");
-  try { box.append(...make(e).filter(Boolean)); } catch (fault) { box.append(...fallback(e).filter(Boolean)); }
-  return box;
-};
-
-/* turns */
+"""
+    + EVENTS
+    + r"""/* turns */
 const main = document.getElementById("turns");
 const haystack = (g) => g.low === undefined ? (g.low = JSON.stringify(g.events).toLowerCase()) : g.low;
 for (const g of groups) {
@@ -246,33 +187,32 @@ const use = document.getElementById("use");
 const turns = groups.filter((g) => g.tokens);
 if (turns.length > 1) {
   let tokens = 0, cost = 0;
-  const points = turns.map((g) => ({name: g.name, tokens: (tokens += g.tokens), cost: (cost += g.cost)}));
+  const points = turns.map((g) =>
+    ({name: g.name, now: g.tokens, tokens: (tokens += g.tokens), cost: (cost += g.cost)}));
+  const most = Math.max(...points.map((p) => p.now)), wide = 600 / points.length;
   const svg = document.createElementNS(NS, "svg");
+  const put = (name, attributes) => {
+    const shape = document.createElementNS(NS, name);
+    for (const [key, value] of Object.entries(attributes)) shape.setAttribute(key, value);
+    svg.append(shape);
+  };
+  const told = "Bars: tokens of each turn, at most " + most.toLocaleString("en") + ", " + tokens.toLocaleString("en") +
+    " in all." + (cost ? " Line: cost so far, up to $" + cost.toFixed(4) + "." : " The price is not known.");
   svg.setAttribute("viewBox", "0 0 600 140");
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", "Sum of tokens by turn, up to " + tokens.toLocaleString("en") +
-    ", and cost, up to $" + cost.toFixed(4) + ". The numbers are in the table below.");
-  const line = (key, top, cls) => {
-    if (!top) return;
-    const path = document.createElementNS(NS, "polyline");
-    path.setAttribute("class", cls);
-    path.setAttribute("vector-effect", "non-scaling-stroke");
-    const x = (i) => (600 * i / (points.length - 1)).toFixed(1), y = (p) => (130 - 120 * p[key] / top).toFixed(1);
-    path.setAttribute("points", points.map((p, i) => x(i) + "," + y(p)).join(" "));
-    svg.append(path);
-  };
-  line("tokens", tokens, "tokens");
-  line("cost", cost, "cost");
-  const rows = el("tbody", "");
-  const cell = (w) => el("td", "", w), th = (w) => { const c = el("th", "", w); c.scope = "col"; return c; };
-  for (const p of points)
-    rows.append(el("tr", "", cell(p.name), cell(p.tokens.toLocaleString("en")), cell("$" + p.cost.toFixed(4))));
-  const headings = el("thead", "", el("tr", "", th("Turn"), th("Tokens so far"), th("Cost so far")));
-  use.append(svg, el("p", "dim", "Solid line: tokens, " + tokens.toLocaleString("en") +
-    " in all. Dashed line: cost, $" + cost.toFixed(4) + " in all."),
-    el("details", "", el("summary", "", "Numbers by turn"), el("table", "", headings, rows)));
+  svg.setAttribute("aria-label", told + " The numbers are in the table below.");
+  points.forEach((p, i) => {
+    const high = 125 * p.now / most;
+    put("rect", {class: "tokens", x: wide * (i + 0.12), width: wide * 0.76, y: 140 - high, height: high});
+  });
+  const along = points.map((p, i) => wide * (i + 0.5) + "," + (140 - 125 * p.cost / cost));
+  if (cost) put("polyline", {class: "cost", "vector-effect": "non-scaling-stroke", points: along.join(" ")});
+  use.append(svg, el("p", "dim", told), el("details", "", el("summary", "", "Numbers by turn"),
+    table(["Turn", "Tokens", "Tokens so far", "Cost so far"], points.map((p) =>
+      [p.name, p.now.toLocaleString("en"), p.tokens.toLocaleString("en"), "$" + p.cost.toFixed(4)]))));
 } else use.hidden = true;
 apply();
 })();
 """
+)

@@ -20,20 +20,28 @@ a{color:var(--link)}
 .skip:focus{left:1rem;top:.5rem;background:var(--bg);padding:.3rem .6rem}
 .facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(11rem,1fr));gap:.5rem;margin:0}
 .facts div{background:var(--soft);border:1px solid var(--line);border-radius:.4rem;padding:.4rem .6rem}
+.facts .good{background:var(--goodbg)}
+.facts .bad{background:var(--badbg)}
+.facts .warn{background:var(--warnbg)}
+.facts .good dt,.facts .bad dt,.facts .warn dt{color:inherit}
+.facts .good dd,.facts .bad dd,.facts .warn dd{font-weight:600}
+#said pre{max-height:12rem;font:inherit}
 dt{color:var(--dim);font-size:.8rem}
 dd{margin:0;overflow-wrap:anywhere}
 .bar{position:sticky;top:0;z-index:1;display:flex;flex-wrap:wrap;gap:.6rem;align-items:center;background:var(--bg);
 border-bottom:1px solid var(--line);padding:.6rem 0;margin-top:.8rem}
-.bar input[type=search]{min-width:14rem;font:inherit;padding:.25rem .5rem;background:var(--bg);color:var(--fg);
+.bar input[type=search]{flex:1 1 10rem;min-width:0;max-width:20rem;
+font:inherit;padding:.25rem .5rem;background:var(--bg);color:var(--fg);
 border:1px solid var(--dim);border-radius:.3rem}
-fieldset{border:0;padding:0;margin:0;display:flex;gap:.7rem;align-items:center}
+fieldset{border:0;padding:0;margin:0;display:flex;flex-wrap:wrap;gap:.2rem .7rem;align-items:center;min-width:0}
+label{white-space:nowrap}
 legend{float:left;padding:0;margin-right:.6rem;color:var(--dim)}
 button{font:inherit;padding:.2rem .6rem;background:var(--soft);color:var(--fg);border:1px solid var(--dim);
 border-radius:.3rem;cursor:pointer}
 :focus-visible{outline:3px solid var(--link);outline-offset:2px}
 #turns>details{border:1px solid var(--line);border-radius:.4rem;margin:.5rem 0}
 #turns>details[hidden]{display:none}
-summary{cursor:pointer;padding:.4rem .7rem}
+summary{cursor:pointer;padding:.4rem .7rem;overflow-wrap:anywhere}
 #turns>details>summary{background:var(--soft);border-radius:.4rem;font-weight:600}
 summary .tag{margin-left:.5rem}
 .tag{display:inline-block;border-radius:.3rem;padding:0 .4rem;font-size:.8rem;font-weight:600;border:1px solid}
@@ -42,7 +50,13 @@ summary .tag{margin-left:.5rem}
 .warn{color:var(--warn);background:var(--warnbg)}
 .dim{color:var(--dim);font-weight:400}
 .event{border-top:1px solid var(--line);padding:.5rem .7rem}
-.event h3{margin:0 0 .3rem;font-size:.95rem}
+.event h3{margin:0 0 .3rem;font-size:.95rem;overflow-wrap:anywhere}
+.event.line{padding:.25rem .7rem}
+.event.line h3{margin:0;font-weight:500}
+.event details summary{padding:.2rem 0}
+.pairs{margin:0;display:grid;gap:.15rem}
+.pairs div{display:grid;grid-template-columns:minmax(6rem,11rem) 1fr;gap:.6rem}
+.pairs dt{font-size:.9rem}
 pre{margin:.3rem 0;padding:.5rem;background:var(--soft);border:1px solid var(--line);border-radius:.3rem;
 overflow:auto;max-height:32rem;white-space:pre-wrap;overflow-wrap:anywhere;tab-size:4;
 font:13px/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
@@ -51,12 +65,12 @@ font:13px/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 .diff .del{background:var(--badbg)}
 .diff .at{color:var(--dim)}
 mark{background:var(--hit);color:inherit}
-table{border-collapse:collapse}
+table{border-collapse:collapse;font-size:.9rem}
 th,td{border:1px solid var(--line);padding:.15rem .5rem;text-align:right}
+th:first-child,td:first-child{text-align:left;overflow-wrap:anywhere}
 svg{width:100%;height:9rem;background:var(--soft);border:1px solid var(--line);border-radius:.3rem}
-svg .tokens{fill:none;stroke:var(--link);stroke-width:2}
-svg .cost{fill:none;stroke:var(--warn);stroke-width:2;stroke-dasharray:6 3}
-svg text{fill:var(--fg);font-size:12px}
+svg .tokens{fill:var(--link);fill-opacity:.45}
+svg .cost{fill:none;stroke:var(--warn);stroke-width:2.5}
 footer{color:var(--dim);margin:1.5rem 0}
 kbd{border:1px solid var(--dim);border-radius:.2rem;padding:0 .3rem}
 @media (prefers-reduced-motion:no-preference){html{scroll-behavior:smooth}}

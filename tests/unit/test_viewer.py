@@ -6,7 +6,6 @@ import base64
 import hashlib
 import html.parser
 import json
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from agent.broker.redact import Redactor
 from agent.broker.transcript import Transcript
 from agent.contract.errors import UserError
 from agent.viewer import main, render, write_page
+from tests.support.artifacts import folder
 from tests.unit.viewer_chromium import CHROMIUM, Browser, browser
 
 PWN = "document.title='pwned'"
@@ -278,11 +278,14 @@ def test_diffs_and_the_chart_are_rendered(tab: Browser, tmp_path: Path) -> None:
         "-x = 1|-x = 1|-x = 1"
     )
     assert tab.js("[...document.querySelectorAll('.diff .add')].map(x => x.textContent).includes('+x = 3')") is True
-    assert tab.js("document.querySelectorAll('#use polyline').length") == 2
+    assert tab.js("document.querySelectorAll('#use rect').length") == 10
+    assert tab.js("document.querySelectorAll('#use polyline').length") == 1
     shown = tab.js("document.getElementById('turns').textContent")
     assert "exit status 2 5 ms · full text in commands/3.txt$ make test" in shown
     assert "Answer none came" in shown
-    assert "up to 9,655, and cost, up to $0.0400" in tab.js("document.querySelector('#use svg').ariaLabel")
+    label = tab.js("document.querySelector('#use svg').ariaLabel")
+    assert "at most 970, 9,655 in all" in label
+    assert "cost so far, up to $0.0400" in label
     assert tab.js("document.querySelectorAll('#use tbody tr').length") == 10
 
 
@@ -311,13 +314,41 @@ def test_names_roles_and_contrast(tab: Browser, tmp_path: Path) -> None:
           const a = lum(getComputedStyle(n).color), b = lum(under(n));
           return (Math.max(a, b) + .05) / (Math.min(a, b) + .05); })); })()
     """
-    artifacts = Path(os.environ.get("AIRLOCK_SCREENSHOTS", tmp_path))
     for scheme in ("light", "dark"):
         tab.scheme(scheme)
         assert tab.js(contrast) >= 4.5
-        tab.screenshot(artifacts / f"viewer-{scheme}.png")
-        assert (artifacts / f"viewer-{scheme}.png").stat().st_size > 10_000
+        tab.screenshot(folder() / f"viewer-{scheme}.png", height=3000)
+        assert (folder() / f"viewer-{scheme}.png").stat().st_size > 10_000
     tab.scheme("light")
+
+
+@needs_chromium
+def test_nothing_stands_out_of_a_narrow_page(tab: Browser, tmp_path: Path) -> None:
+    """On a telephone's width, everything opened: long paths and names break, nothing scrolls sideways."""
+    long = "/repos/acme/shop/git/trees/" + "0123456789abcdef" * 12
+    request = {"type": "egress.request", "n": 1, "connection": "github", "method": "GET", "path": long}
+    call = {"type": "tool.call", "turn": 1, "name": "x" * 150, "arguments": {"path": long}}
+    events = run_of(3, 200)
+    tab.open(page_of([*events[:5], request, call, *events[5:]], tmp_path))
+    tab.js("document.getElementById('open').click()")
+    tab.js("new Promise(r => setTimeout(r, 300))")
+    tab.screenshot(folder() / "viewer-narrow.png", width=400, height=2000)
+    assert tab.js("document.documentElement.scrollWidth") == 400
+    tab.size(1200, 900)
+
+
+@needs_chromium
+def test_a_request_and_its_answer_are_one_line(tab: Browser, tmp_path: Path) -> None:
+    """The answer stands with what it answers, also when others come between; one that never came is told."""
+    asked = [
+        {"type": "egress.request", "n": n, "connection": "github", "method": "GET", "path": f"/{n}"} for n in (1, 2, 3)
+    ]
+    answers = [{"type": "egress.response", "n": n, "status": 200 + n, "ms": 5} for n in (2, 1)]
+    tab.open(page_of([*asked, *answers, {"type": "run.end", "stop_reason": "error", "outcome": "error"}], tmp_path))
+    tab.js("document.getElementById('open').click()")
+    tab.js("new Promise(r => setTimeout(r, 300))")
+    shown = tab.js("[...document.querySelectorAll('.event.line')].slice(0, 3).map(x => x.textContent)")
+    assert shown == ["GET /1 to github 201 5 ms", "GET /2 to github 202 5 ms", "GET /3 to github no answer"]
 
 
 @needs_chromium
@@ -329,6 +360,7 @@ def test_two_hundred_turns_of_twenty_megabytes_open_and_answer(tab: Browser, tmp
     started = time.monotonic()
     tab.open(page)
     assert tab.js(SEEN) == 202
+    tab.screenshot(folder() / "viewer-200-turns.png")
     assert tab.js("document.querySelectorAll('*').length") < 6000
     tab.js("(q => { q.value = 'Step 199.'; q.dispatchEvent(new Event('input')); })(document.getElementById('q'))")
     tab.js("new Promise(r => setTimeout(r, 250))")

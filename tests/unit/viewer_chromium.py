@@ -85,7 +85,13 @@ class Browser:
         """What the system prefers: `light` or `dark`."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
 
-    def screenshot(self, path: Path) -> None:
+    def size(self, width: int, height: int) -> None:
+        """The window's inside, in CSS pixels."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def screenshot(self, path: Path, *, width: int = 1200, height: int = 900) -> None:
+        """What a window of this size shows, as PNG."""
+        self.size(width, height)
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     def seen(self, method: str) -> list[dict[str, Any]]:

@@ -83,10 +83,11 @@ def headline(report: RunReport) -> str:
 
 def _why(report: RunReport) -> str:
     said = [report.row.sentence]
-    if report.reason:
+    if report.reason and report.stop_reason is not StopReason.COMPLETED:  # the loop's word for it says no more
         said.append(report.reason)
-    if report.stop_reason in RAISE:
-        said.append(RAISE[report.stop_reason])
+    how = RAISE.get(report.stop_reason, "")
+    if how not in report.reason:
+        said.append(how)
     return " ".join(said)
 
 
@@ -171,7 +172,7 @@ def _changes(report: RunReport) -> str:
     added = sum(c.added or 0 for c in report.changes)
     removed = sum(c.removed or 0 for c in report.changes)
     more = len(report.changes) - ROWS
-    text = table(("File", "Added", "Removed", ""), rows)
+    text = table(("File", "Added", "Removed", "Kind"), rows)
     return f"{_files(len(report.changes))} changed, +{added} −{removed}\n\n{text}" + (
         f"\n\nand {more} more" if more > 0 else ""
     )
