@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from agent import __version__
 from agent.broker.lifecycle import GateVerdict, ended
+from agent.broker.opening import Opening
 from agent.broker.report.changes import changes_of
 from agent.broker.report.facts import RAISE, Cap, Change, Denial, GateLine, RunReport
 from agent.broker.report.markdown import block
 from agent.broker.server import Call, Handler, Reply
+from agent.broker.settings import Settings
 from agent.broker.state import Ending, RunState
+from agent.broker.transcript import Transcript
 from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.modes import Tier
 from agent.contract.outcomes import OUTCOMES, StopReason
@@ -94,6 +98,40 @@ def _stop_failure(run: RunState) -> str:
     except AirlockError as exc:
         return f"The stop script could not be run: {exc}"
     return ""
+
+
+def report_of(
+    settings: Settings,
+    opening: Opening,
+    run: RunState,
+    stop_reason: StopReason,
+    reason: str,
+    *,
+    transcript: Transcript,
+    duration_s: float,
+) -> RunReport:
+    """The run as reported, in the action."""
+    notes = (
+        (opening.config.agent.sandbox.network == "open", "The sandbox's network was open, as configuration asks."),
+        (settings.dry_run, "This was a dry run: nothing was sent that changes anything."),
+    )
+    report = make_report(
+        run,
+        stop_reason,
+        reason,
+        transcript.totals,
+        gates=(GateLine("actor", opening.gate.mode == opening.wish.mode, opening.gate.reason),),
+        digest=opening.manifest.digest,
+        config_sha=opening.config_sha,
+        notes=tuple(sentence for applies, sentence in notes if applies),
+        duration_s=duration_s,
+        run_url=settings.run_url,
+        name=settings.run_name,
+        version=__version__,
+        transcript_digest=transcript.digest,
+    )
+    # a following step would look for the branch of a dry run
+    return replace(report, branch="", tip="") if settings.dry_run else report
 
 
 def make_report(

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from agent import __version__
 from agent.broker.egress import Egress
 from agent.broker.github import GitHubApi
+from agent.broker.limits import Meter
 from agent.broker.opening import Opening
 from agent.broker.policy.words import Authority
 from agent.broker.report.live import Live
@@ -113,6 +114,22 @@ def run_facts(settings: Settings, opening: Opening) -> RunFacts:
             "base_branch_is_default": opening.base_branch == opening.default_branch,
             "declared_tools": opening.declared.for_harness(),
         },
+    )
+
+
+def run_state(settings: Settings, opening: Opening, *, started: float, record: Callable[..., None]) -> RunState:
+    """The run before anything is done in it.
+
+    Args:
+        started: `time.monotonic()` of the broker's start; the wall clock counts from there.
+    """
+    return RunState(
+        facts=run_facts(settings, opening),
+        tiers=opening.mode.tiers,
+        meter=Meter(opening.limits, started=started),
+        record=record,
+        declared=opening.declared,
+        gate_files=frozenset(path for files in opening.hook_files.values() for path in files),
     )
 
 

@@ -13,12 +13,10 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent import __version__
-from agent.broker.closing import CANCELLED, make_report, settle
+from agent.broker.closing import CANCELLED, report_of, settle
 from agent.broker.connections import first_policy
 from agent.broker.egress import Egress, make_transport, reach_of
 from agent.broker.egress.transport import Transport
@@ -26,12 +24,10 @@ from agent.broker.equip import Equipment
 from agent.broker.event import Skip
 from agent.broker.github import GitHubApi
 from agent.broker.handlers import handlers
-from agent.broker.introduce import acknowledge, introduce, run_facts
-from agent.broker.limits import Meter
+from agent.broker.introduce import acknowledge, introduce, run_state
 from agent.broker.opening import Opening, event_of, open_run
 from agent.broker.policy.words import Authority
 from agent.broker.redact import Redactor
-from agent.broker.report.facts import GateLine
 from agent.broker.report.live import Live
 from agent.broker.report.log import Log
 from agent.broker.report.place import place_of
@@ -42,7 +38,7 @@ from agent.broker.server import Server
 from agent.broker.settings import Settings, read_settings, run_name
 from agent.broker.state import RunState
 from agent.broker.task import check_wish, payload_texts
-from agent.broker.telling import publish_report, write_error, write_skip
+from agent.broker.telling import publish_report, write_error, write_page, write_skip
 from agent.broker.transcript import Transcript
 from agent.contract.errors import AirlockError, Refusal, UpstreamError, UserError
 from agent.contract.modes import Tier
@@ -50,7 +46,6 @@ from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.kernel.channel import Caller, CallFailed, Channel, ChannelError
 from agent.kernel.confine import confine_broker
 
-PAGE_BYTES = 8 << 20  # of a transcript that is made a page of at once; of a larger one `view` makes it
 PUSH_WAIT_S = 1.0  # for a push to let go of the state before the report is written; launch gives six seconds
 
 
@@ -164,14 +159,7 @@ class Broker:
         )
 
     def _prepare(self, settings: Settings, opening: Opening) -> RunState:
-        run = RunState(
-            facts=run_facts(settings, opening),
-            tiers=opening.mode.tiers,
-            meter=Meter(opening.limits, started=self._started),
-            record=self._record,
-            declared=opening.declared,
-            gate_files=frozenset(path for files in opening.hook_files.values() for path in files),
-        )
+        run = run_state(settings, opening, started=self._started, record=self._record)
         self._run = run
         run.cancelled = run.cancelled or self._cancelled  # one that came before there was a run to tell
         self._control.notice("deadline", seconds=run.remaining_s())
@@ -225,28 +213,15 @@ class Broker:
             stop_reason, reason = StopReason.BLOCKED, ended_by
         else:
             stop_reason, reason = settle(run, ended_by)
-        network = opening.config.agent.sandbox.network
-        notes = (
-            (network == "open", "The sandbox's network was open, as configuration asks."),
-            (settings.dry_run, "This was a dry run: nothing was sent that changes anything."),
-        )
-        report = make_report(
+        report = report_of(
+            settings,
+            opening,
             run,
             stop_reason,
             reason,
-            self._transcript.totals,
-            gates=(GateLine("actor", opening.gate.mode == opening.wish.mode, opening.gate.reason),),
-            digest=opening.manifest.digest,
-            config_sha=opening.config_sha,
-            notes=tuple(sentence for applies, sentence in notes if applies),
+            transcript=self._transcript,
             duration_s=time.monotonic() - self._started,
-            run_url=settings.run_url,
-            name=settings.run_name,
-            version=__version__,
-            transcript_digest=self._transcript.digest,
         )
-        if settings.dry_run:
-            report = replace(report, branch="", tip="")  # a following step would look for it
         writer = GitHubApi(egress, opening.trigger.repository, Authority.publisher(run.tiers | {Tier.COMMENT}))
         publish_report(
             report,
@@ -275,18 +250,8 @@ class Broker:
             totals=self._transcript.totals.to_json(),
         )
         self._transcript.close()
-        self._page()
-
-    def _page(self) -> None:
-        """The transcript as a page, last of all: everything else is told by now."""
         assert self._results is not None
-        from agent.viewer.page import write_page  # now, not while the first request waits
-
-        try:
-            if self._results.transcript.stat().st_size <= PAGE_BYTES:
-                write_page(self._results.transcript, self._results.page)
-        except (AirlockError, OSError) as exc:
-            self._log.annotate("warning", f"The page of the transcript is missing: {exc}")
+        write_page(self._results, self._log)  # last of all: everything else is told by now
 
     def _skipped(self, sentence: str) -> int:
         assert self._results is not None

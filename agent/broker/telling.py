@@ -21,6 +21,8 @@ from agent.broker.state import RunState
 from agent.contract.errors import AirlockError
 from agent.contract.outcomes import StopReason
 
+PAGE_BYTES = 8 << 20  # of a transcript that is made a page of at once; of a larger one `view` makes it
+
 
 def publish_report(
     report: RunReport,
@@ -128,3 +130,14 @@ def write_error(
         except (AirlockError, KeyError, TypeError) as exc:
             log.annotate("warning", f"The report could not be posted: {exc}")
     log.annotate("error", sentence, title="Airlock")
+
+
+def write_page(results: Results, log: Log) -> None:
+    """The transcript as a page."""
+    from agent.viewer.page import write_page as write  # now, not while the first request waits
+
+    try:
+        if results.transcript.stat().st_size <= PAGE_BYTES:
+            write(results.transcript, results.page)
+    except (AirlockError, OSError) as exc:
+        log.annotate("warning", f"The page of the transcript is missing: {exc}")

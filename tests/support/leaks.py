@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support.oracles import canary_hits
@@ -25,17 +25,19 @@ def in_files(folder: Path, secrets: Mapping[str, str]) -> list[str]:
 
 
 class ProcessWatch:
-    """Reads environment and arguments of every process started meanwhile, again and again, as root would.
+    """Reads environment and arguments of every process below this one, again and again, as root would.
 
-    `seen` counts processes looked at, so that a test can tell watching from looking away.
+    A process that was below this one once stays watched, whoever its parent is later; what runs beside this test
+    (another worker of the same suite) is not ours to judge. `seen` counts processes looked at, so that a test can tell
+    watching from looking away.
     """
 
-    def __init__(self, secrets: Mapping[str, str], ignore: Iterable[int] = ()) -> None:
+    def __init__(self, secrets: Mapping[str, str]) -> None:
         self.found: set[str] = set()
         self.seen: set[int] = set()
         self.commands: set[str] = set()
         self._secrets = secrets
-        self._ignore = {os.getpid(), *ignore}
+        self._below = {os.getpid()}
         self._before = {int(p) for p in os.listdir("/proc") if p.isdigit()}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -50,9 +52,11 @@ class ProcessWatch:
 
     def _watch(self) -> None:
         while not self._stop.wait(0.01):
-            for name in os.listdir("/proc"):
-                if name.isdigit() and int(name) not in self._before and int(name) not in self._ignore:
-                    self._look(int(name))
+            running = {int(p) for p in os.listdir("/proc") if p.isdigit()} - self._before
+            for pid in sorted(running):  # a parent mostly has the smaller number
+                if pid in self._below or _parent(pid) in self._below:
+                    self._below.add(pid)
+                    self._look(pid)
 
     def _look(self, pid: int) -> None:
         try:
@@ -70,3 +74,10 @@ class ProcessWatch:
         for kind, data in (("environ", environ), ("cmdline", arguments)):
             for hit in hits(data, self._secrets):
                 self.found.add(f"{pid} {kind}: {hit}")
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
