@@ -8,7 +8,7 @@ cd "${BASH_SOURCE[0]%/*}" || exit 1
 . ./docker.sh
 
 main() {
-    local socket docker=() left image
+    local socket client number docker=() left image
     find_engine >/dev/null || exit 0
     mapfile -t left < <(engine ps --all --quiet --filter "label=airlock.run=$AIRLOCK_RUN")
     [ ${#left[@]} -gt 0 ] || exit 0

@@ -23,6 +23,8 @@ facts=(GITHUB_ACTION GITHUB_ACTION_REF GITHUB_ACTION_REPOSITORY GITHUB_ACTOR GIT
     RUNNER_DEBUG RUNNER_ENVIRONMENT RUNNER_NAME RUNNER_OS RUNNER_TEMP RUNNER_TOOL_CACHE HTTP_PROXY HTTPS_PROXY
     NO_PROXY http_proxy https_proxy no_proxy)
 
+CANCELLED=6 # exit status of a cancelled run; the table is agent/contract/outcomes.py
+
 # Airlock's own variables, set below and sent with the others.
 AIRLOCK_RESULTS='' AIRLOCK_TOOL_PATH=''
 own=(AIRLOCK_RESULTS AIRLOCK_TOOL_PATH)
@@ -30,7 +32,9 @@ own=(AIRLOCK_RESULTS AIRLOCK_TOOL_PATH)
 main() {
     # children of this shell (docker, env) get no input: a secret in their environment is in /proc
     export -n "${inputs[@]/#/INPUT_}"
-    local socket docker=()
+    local cancelled='' child='' started='' socket client number docker=()
+    trap 'cancel INT' INT
+    trap 'cancel TERM' TERM
     find_engine || finish_without 'no engine'
     : "${GITHUB_WORKSPACE:?}" "${GITHUB_OUTPUT:?}" "${GITHUB_EVENT_PATH:?}"
 
@@ -40,12 +44,10 @@ main() {
     # first of all, so that the next steps know even if this one is killed
     printf '%s=%s\n' airlock-run "$run" airlock-results "$AIRLOCK_RESULTS" >>"$GITHUB_OUTPUT"
 
-    local cancelled='' child='' started='' image='' mounts=()
-    trap 'cancel INT' INT
-    trap 'cancel TERM' TERM
+    local image='' mounts=() places=()
     find_image || finish_without 'no image'
-    find_mounts
-    [ -z "$cancelled" ] || finish_without "cancelled ($cancelled)"
+    find_mounts || finish_without 'no workspace'
+    [ -z "$cancelled" ] || finish_without 'cancelled'
     start_and_wait
     local status=$?
     collect "$run" "$status"
@@ -69,7 +71,7 @@ find_image() {
     image=${INPUT_IMAGE:-$released}
     if [ -n "$image" ]; then
         engine image inspect "$image" >/dev/null 2>&1 && return
-        in_background engine pull --quiet "$image" && return
+        in_background "${docker[@]}" pull --quiet "$image" && return
         if [ -n "${INPUT_IMAGE-}" ]; then
             echo "::error title=Airlock::The image that input \`image\` names cannot be pulled."
             return 1
@@ -79,7 +81,7 @@ find_image() {
     fi
     echo "::group::Build Airlock's image"
     image=airlock:local
-    in_background engine build --tag "$image" ..
+    in_background build
     local status=$?
     echo "::endgroup::"
     [ $status -eq 0 ] && return
@@ -87,16 +89,33 @@ find_image() {
     return 1
 }
 
+# Builds `image`. The one thing of the job's environment that a build gets is how to reach the network.
+# shellcheck disable=SC2329  # in_background calls it
+build() {
+    local name proxies=(HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy) given=()
+    while read -r name; do
+        [[ " ${proxies[*]} HOME " == *" $name "* ]] || export -n "${name?}"
+    done < <(compgen -e)
+    for name in "${proxies[@]}"; do # by name: a proxy's password is in no argument
+        [ -z "${!name-}" ] || given+=(--build-arg "$name")
+    done
+    PATH=$SYSTEM_PATH exec "$client" --host "unix://$socket" build "${given[@]}" --tag "$image" ..
+}
+
 # Sets `mounts`: everything of this runner that the container sees.
 find_mounts() {
     local workspace=$GITHUB_WORKSPACE place
-    local_places
-    bind "$workspace"
+    find_places
+    bind "$workspace" || {
+        echo "::error title=Airlock::The workspace $workspace lies in no folder of the runner that is mounted into \
+the job's container, so the Docker engine cannot mount it again. Run this step in a job without \`container:\`."
+        return 1
+    }
     # The real git folder apart, for the broker alone, and a volume over it, which gets a throwaway one.
     if [ ! -L "$workspace/.git" ]; then
         if [ -d "$workspace/.git" ]; then
-            bind "$workspace/.git" /airlock-git ,readonly
-            mounts+=(--mount "type=volume,dst=$workspace/.git")
+            bind "$workspace/.git" /airlock-git ,readonly &&
+                mounts+=(--mount "type=volume,\"dst=${workspace//\"/\"\"}/.git\"")
         elif [ -f "$workspace/.git" ]; then
             # A linked worktree: the file stays, the repository it names is needed at its own path.
             read -r place <"$workspace/.git"
@@ -118,66 +137,63 @@ find_mounts() {
     if [[ $place == /* && -f $place && $place != "$workspace"/* ]]; then bind "$place" "$place" ,readonly; fi
     # To start the sandbox's container beside ours. Only the first process can use it; see agent/launch.py.
     [ "${INPUT_SANDBOX-}" = process ] || bind "$socket" /var/run/docker.sock
+    return 0
 }
 
 # bind PATH [TARGET [OPTIONS]]: mount one of this runner's paths. Inside a container (a job's `container:`) the
-# engine knows the path by another name, that of the mount which holds it; where none does, it cannot be mounted.
+# engine knows the path by another name, that of the mount which holds it; where none does, it returns 1.
 bind() {
-    local path=$1 target=${2:-$1} options=${3-} line kind source at best=''
+    local path=$1 target=${2:-$1} options=${3-} line kind source at best='' found=''
     if [ ${#places[@]} -eq 0 ]; then
-        mounts+=(--mount "type=bind,src=$path,dst=$target$options")
+        mount bind "$path" "$target" "$options"
         return
     fi
     for line in "${places[@]}"; do
         IFS='|' read -r kind source at <<<"$line"
         if [[ $path/ == "$at"/* && ${#at} -ge ${#best} ]]; then
-            best=$at
-            local found="$kind|$source|$at"
+            best=$at found="$kind|$source"
         fi
     done
-    if [ -z "$best" ]; then
-        [ "$path" != "$GITHUB_WORKSPACE" ] || echo "::warning title=Airlock::The workspace $path is in no mount of \
-the job's container, so the engine cannot reach it."
-        return
-    fi
-    IFS='|' read -r kind source at <<<"$found"
+    [ -n "$best" ] || return 1
+    IFS='|' read -r kind source <<<"$found"
     if [ "$kind" = bind ]; then
-        mounts+=(--mount "type=bind,src=$source${path#"$at"},dst=$target$options")
-    elif [ "$path" = "$at" ]; then
-        mounts+=(--mount "type=volume,src=$source,dst=$target$options")
+        mount bind "$source${path#"$best"}" "$target" "$options"
+    else # a volume can be mounted whole, and no folder of it
+        [ "$path" = "$best" ] && mount volume "$source" "$target" "$options"
     fi
 }
 
+# One --mount; it is read as CSV, so a path may hold a comma.
+mount() { mounts+=(--mount "type=$1,\"src=${2//\"/\"\"}\",\"dst=${3//\"/\"\"}\"$4"); }
+
 # Sets `places`: where this shell runs in a container itself, that container's mounts as KIND|SOURCE|TARGET.
-local_places() {
+find_places() {
     places=()
-    local line number=''
-    while read -r line; do
-        [[ $line =~ /([0-9a-f]{64})/hostname\ /etc/hostname\  ]] && number=${BASH_REMATCH[1]}
-    done </proc/self/mountinfo
     [ -n "$number" ] || return 0
-    mapfile -t places < <(engine inspect --format \
+    local line found
+    found=$(engine inspect --format \
         '{{range .Mounts}}{{println (print .Type "|" (or .Name .Source) "|" .Destination)}}{{end}}' "$number" 2>/dev/null)
-    local kept=()
-    for line in "${places[@]}"; do [ -z "$line" ] || kept+=("$line"); done
-    places=("${kept[@]}")
+    while IFS= read -r line; do [ -z "$line" ] || places+=("$line"); done <<<"$found"
 }
 
 # Runs the container to its end; returns its exit status.
 start_and_wait() {
-    engine run --interactive --name "$run" --label "airlock.run=$run" --pull never --log-driver none \
+    "${docker[@]}" run --interactive --name "$run" --label "airlock.run=$run" --pull never --log-driver none \
         --hostname airlock --read-only --cap-drop ALL --cap-add SETUID --cap-add SETGID --cap-add CHOWN \
         --cap-add DAC_OVERRIDE --cap-add KILL --security-opt no-new-privileges --pids-limit 8192 \
         --tmpfs /tmp:rw,nosuid,nodev,exec,mode=1777 --volume /var/lib/airlock --volume "$AIRLOCK_RESULTS" \
         "${mounts[@]}" "$image" --stdin < <(feed) &
     child=$! started=yes
+    [ -z "$cancelled" ] || cancel "$cancelled" # a signal between the two lines above
     wait_for "$child"
 }
 
 # A child in the background, so that a trap runs while it does.
 in_background() {
+    [ -z "$cancelled" ] || return 1
     "$@" &
     child=$!
+    [ -z "$cancelled" ] || cancel "$cancelled"
     wait_for "$child"
 }
 
@@ -196,10 +212,13 @@ wait_for() {
 cancel() {
     cancelled=$1
     if [ -n "$started" ]; then
-        engine kill --signal "$1" "$run" >/dev/null 2>&1 || kill -s "$1" "$child" 2>/dev/null
-    elif [ -n "$child" ]; then
-        kill -s TERM "$child" 2>/dev/null
+        for _ in {1..20}; do # the engine may be making the container just now
+            engine kill --signal "$1" "$run" >/dev/null 2>&1 && return
+            kill -0 "$child" 2>/dev/null || return
+            sleep 0.1
+        done
     fi
+    [ -z "$child" ] || kill -s TERM "$child" 2>/dev/null
 }
 
 # Results out of the container's volume, into the runner's files.
@@ -208,7 +227,7 @@ collect() {
     if [ -s "$AIRLOCK_RESULTS/outputs" ]; then
         cat -- "$AIRLOCK_RESULTS/outputs" >>"$GITHUB_OUTPUT"
     else
-        printf '%s\n' outcome=error stop-reason=error >>"$GITHUB_OUTPUT"
+        no_report
         [ "$2" -eq 0 ] || echo "::error title=Airlock::The container ended with status $2 and left no report."
     fi
     if [ -s "$AIRLOCK_RESULTS/summary.md" ] && [ -n "${GITHUB_STEP_SUMMARY-}" ]; then
@@ -216,9 +235,17 @@ collect() {
     fi
 }
 
+# What a following step reads where the broker could write nothing.
+no_report() {
+    local why=error
+    [ -z "$cancelled" ] || why=cancelled
+    printf '%s\n' "outcome=$why" "stop-reason=$why" >>"$GITHUB_OUTPUT"
+}
+
 finish_without() {
-    printf '%s\n' outcome=error stop-reason=error >>"$GITHUB_OUTPUT"
+    no_report
     echo "Airlock did not run: $1."
+    [ -z "$cancelled" ] || exit "$CANCELLED"
     exit 1
 }
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import socket
+import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -57,6 +60,38 @@ def test_outputs_of_the_action_are_those_that_the_broker_writes() -> None:
 def test_no_expression_stands_in_a_script() -> None:
     """Template injection: values reach scripts by environment variables alone."""
     assert [step["run"] for step in ACTION["runs"]["steps"] if "${{" in step.get("run", "")] == []
+
+
+@pytest.mark.parametrize(
+    ("environment", "there", "used", "found"),
+    [
+        ({}, ["system"], "system", True),
+        ({"DOCKER_HOST": "unix://{}/other"}, ["system", "other"], "other", True),
+        ({"DOCKER_HOST": "unix://{}/gone"}, ["system"], "system", True),
+        ({"DOCKER_HOST": "tcp://192.0.2.1:2375"}, ["system"], "system", True),
+        ({"DOCKER_HOST": "tcp://192.0.2.1:2375"}, [], "system", False),
+        ({"XDG_RUNTIME_DIR": "{}/user"}, ["user/docker.sock"], "user/docker.sock", True),
+        ({"XDG_RUNTIME_DIR": "{}/user"}, ["system", "user/docker.sock"], "system", True),
+        ({}, [], "system", True),
+    ],
+    ids=["plain", "named", "named-gone", "remote-too", "remote-only", "rootless", "both", "none"],
+)
+def test_the_engine_of_this_machine_is_found(
+    tmp_path: Path, environment: dict[str, str], there: list[str], used: str, found: bool
+) -> None:
+    """A socket that the job names, the system's, a rootless one; an engine on another machine is none."""
+    with ExitStack() as stack:
+        for name in there:
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            stack.enter_context(socket.socket(socket.AF_UNIX)).bind(str(tmp_path / name))
+        script = f". ./docker.sh; SYSTEM_SOCKET={tmp_path}/system; find_socket; echo $? $socket"
+        given = {name: value.format(tmp_path) for name, value in environment.items()}
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=ROOT / "action", env={"PATH": "/usr/bin:/bin", **given}, capture_output=True,
+            text=True, check=True,
+        )  # fmt: skip
+
+    assert done.stdout.split() == ["0" if found else "1", str(tmp_path / used)]
 
 
 MOUNTS = (
