@@ -35,6 +35,7 @@ LABEL = "airlock.run"
 HELPER_FOLDER = "/airlock"
 FOLDERS = Folders("/airlock-home", "/tmp", "/airlock", "/etc/passwd")  # noqa: S108 - the container's own
 _TMPFS_MB = 1024
+_CPU_SHARES = 512  # half of what the runner's own processes have: commands use what is free and starve nobody
 _SPARE_PROCESSES = 8  # helper, its parent, and what the engine itself runs
 
 
@@ -98,6 +99,7 @@ def container_options(
             "PidsLimit": spec.pids + _SPARE_PROCESSES,
             "Memory": memory,
             "MemorySwap": memory,
+            "CpuShares": _CPU_SHARES,
             "ShmSize": memory // 4,
             "IpcMode": "private",
             "Sysctls": {} if spec.network else {"net.ipv6.conf.all.disable_ipv6": "0"},  # ::1 beside 127.0.0.1

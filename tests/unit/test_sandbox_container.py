@@ -63,6 +63,7 @@ def test_request_for_a_container() -> None:
             "PidsLimit": 108,
             "Memory": 512 << 20,
             "MemorySwap": 512 << 20,
+            "CpuShares": 512,
             "ShmSize": 128 << 20,
             "IpcMode": "private",
             "Sysctls": {"net.ipv6.conf.all.disable_ipv6": "0"},

@@ -1,0 +1,73 @@
+"""Which backend a run gets, and that it is told why it is no container."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.contract.sandbox import Purpose, SandboxSpec
+from agent.launch_place import Place
+from agent.launch_sandboxes import Sandboxes
+from tests.unit.sandbox_rig import GID, UID, workspace
+
+NO_ENGINE = "start a sandbox: find Docker: its socket is not here"
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Any]:
+    """Sandboxes of a machine without an engine; the factory takes inputs."""
+    made: list[Sandboxes] = []
+
+    def start(**settings: str) -> Sandboxes:
+        place = Place(state=None, git_dir=None, engine=None)
+        tmp_path.chmod(0o711)
+        sandboxes = Sandboxes(settings, place, state=tmp_path, owner=(UID, GID), watched=lambda: ())
+        made.append(sandboxes)
+        return sandboxes
+
+    yield start
+    for sandboxes in made:
+        sandboxes.stop_all()
+
+
+def test_auto_says_why_it_took_no_container(started: Any, tmp_path: Path) -> None:
+    """The process backend is taken, and the report's first lack is the container."""
+    spec = SandboxSpec(Purpose.MAIN, str(workspace(tmp_path)))
+    sandboxes = started()
+
+    report = sandboxes.probe(spec, (), ())
+
+    assert (report.backend, report.ok) == ("process", True)
+    assert report.missing[0] == f"no container backend ({NO_ENGINE})"
+    assert sandboxes.start(spec) == 1
+
+
+@pytest.mark.parametrize(
+    ("inputs", "spec", "lacks"),
+    [
+        ({"sandbox": "container"}, {}, ""),
+        ({}, {"backend": "container"}, ""),
+        ({"sandbox-image": "node:22"}, {}, ", and commands shall run in the image node:22"),
+        ({}, {"image": "node:22"}, ", and commands shall run in the image node:22"),
+    ],
+)
+def test_a_backend_or_image_that_somebody_named_is_never_replaced(
+    started: Any, tmp_path: Path, inputs: dict[str, str], spec: dict[str, str], lacks: str
+) -> None:
+    """By input or by configuration: the run refuses, and its sentence says what is missing."""
+    report = started(**inputs).probe(SandboxSpec(Purpose.MAIN, str(workspace(tmp_path)), **spec), (), ())  # type: ignore[arg-type]
+
+    assert (report.backend, report.ok) == ("container", False)
+    assert report.refusal() == (f"The sandbox did not pass its probe, so nothing may run in it. {NO_ENGINE}{lacks}")
+
+
+def test_a_process_backend_that_the_workflow_names_is_taken_whatever_the_image(started: Any, tmp_path: Path) -> None:
+    """Control: the input is the stronger word, and nothing is lacking then."""
+    spec = SandboxSpec(Purpose.MAIN, str(workspace(tmp_path)), image="node:22")
+    report = started(sandbox="process").probe(spec, (), ())
+
+    assert (report.backend, report.ok) == ("process", True)
+    assert [text for text in report.missing if "container" in text] == []
