@@ -99,8 +99,8 @@ class GitOperations:
             shadow = worktree.shadow
             publisher.check(shadow.commit(snapshot.tree, [worktree.head], "not pushed", AUTHOR), branch)
         raise ToolInputError(
-            "There is no commit to push. Call git_commit first; commits that git makes inside run_command stay "
-            "in the sandbox's own repository."
+            "The push is refused: there is no commit. Call git_commit first; commits that git makes inside "
+            "run_command stay in the sandbox's own repository."
         )
 
     def pull_request(self, call: Call) -> Reply:
