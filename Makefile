@@ -52,6 +52,8 @@ check: $(READY)
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-actions action.yml
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml
 	$(VENV)/bin/check-jsonschema --quiet --check-metaschema agent/broker/config.schema.json agent/broker/transcript.schema.json
 	$(PY) -m pytest -q -p no:cacheprovider -n 0 tests/unit/test_docs*.py
 
