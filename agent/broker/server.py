@@ -136,7 +136,8 @@ class Server:
         except Refusal as exc:
             self._refuse(number, exc.code, str(exc))
         except UpstreamError as exc:
-            self._refuse(number, "upstream", str(exc))
+            # what cannot be recorded is not sent, and another attempt would not be recorded either
+            self._refuse(number, "error" if exc.step == "transcript" else "upstream", str(exc))
         except AirlockError as exc:
             self._refuse(number, "error", str(exc))
         except ChannelError:
