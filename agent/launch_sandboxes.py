@@ -55,6 +55,17 @@ class Sandboxes:
         self._made: list[Any] = []
         self._probed: tuple[SandboxSpec, Any] | None = None
 
+    def warm_up(self) -> None:
+        """Load the engine's client in a thread, where a container may be wanted; nothing waits for it.
+
+        Loading takes about as long as the broker needs for event, configuration and permissions, and depends on
+        none of them.
+        """
+        if self._place.engine is not None and self._settings.get("sandbox") != "process":
+            from agent.sandbox.container import load_client
+
+            threading.Thread(target=load_client, name="engine", daemon=True).start()
+
     def start(self, spec: SandboxSpec) -> int:
         """Start a sandbox in the backend that passed its probe.
 
@@ -122,7 +133,10 @@ class Sandboxes:
             is the first thing that its `missing` says.
         """
         targets = ProbeTargets(
-            unreadable=forbidden, unwritable=(*forbidden, *unwritable), pids=(os.getpid(), *self._watched())
+            unreadable=forbidden,
+            unwritable=(*forbidden, *unwritable),
+            pids=(os.getpid(), *self._watched()),
+            network=spec.network,  # open because configuration asks for it: reaching out is no failure then
         )
         self._folder.mkdir(mode=0o711, exist_ok=True)
         name, *weaker = self._names(spec)
