@@ -466,7 +466,7 @@ def test_the_table_and_the_exit_status(tmp_path: Path, capsys: pytest.CaptureFix
     assert runner.main(["--no-namespaces", path], stub()) == 0
     out = capsys.readouterr().out
     assert "T01   -" in out
-    assert "1 runs: 1 held, 0 breached, 0 left out; 1 with every expectation met and the control working" in out
+    assert "1 run: 1 held, 0 breached, 0 left out; 1 with every expectation met and the control working" in out
     assert runner.main(["--no-namespaces", path], stub("traceback")) == 1
     assert "breach: A7 a traceback on stderr" in capsys.readouterr().out
     (tmp_path / "bad.yaml").write_text("id: [")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ class Plan:
         mode: value of the action's input `mode`.
         starts: False where the run is meant to be refused at start; then no control call can be made.
         dangerous: may exhaust the machine; only runs inside namespaces with limits.
+        theirs: a user's configuration, which lies under the case's own.
     """
 
     case: str
@@ -43,6 +44,7 @@ class Plan:
     starts: bool = True
     dangerous: bool = False
     injection: dict[str, Any] = field(default_factory=dict)
+    theirs: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

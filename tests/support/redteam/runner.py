@@ -11,13 +11,18 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent.contract.errors import UserError
+
 from . import backends, isolate
-from .cases import BadCase, Plan, load
+from .cases import BadCase, Plan
 from .files import remove
 from .play import Verdict, play
 from .product import Product
+from .selection import choose, failed, judge_tools, unproven
+from .theirs import opened, read_theirs
+from .told import write_json, write_junit
 
-FIXTURES = Path(__file__).resolve().parents[3] / "fixtures" / "redteam"
+_FILES = ("--config", "--junit", "--json", "--keep")  # options whose value is a path
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -36,7 +41,13 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         help="what the product is started under: as root here, as root in a default container, as a normal user, or "
         "here with each sandbox a container",
     )
+    parser.add_argument("--all", action="store_true", help="all cases (about 25 minutes), not the quick choice")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="your .github/airlock.yml: cases are played with it in force"
+    )
     parser.add_argument("--list", action="store_true", help="say what would be run")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the verdicts as JUnit's XML")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the verdicts as JSON")
     parser.add_argument("--keep", type=Path, help="folder to keep each run's files in")
     parser.add_argument("--no-namespaces", action="store_true", help="run here; the dangerous cases are left out")
     parser.add_argument("--verbose", action="store_true", help="every reason, not the first three")
@@ -48,19 +59,19 @@ def main(argv: Sequence[str], under_test: Product | None = None) -> int:
     """Returns 0 when every run held with its expectations met and its control working, 1 when not, 2 on a bad file."""
     options = parse(argv)
     try:
-        found = load(options.paths or [FIXTURES])
-        plans = [p for p in found if not options.only or any(text in p.name for text in options.only)]
-    except BadCase as exc:
-        print(f"redteam: {exc}", file=sys.stderr)
+        theirs = None if options.config is None else read_theirs(options.config)
+        plans = choose(options, theirs)
+    except (BadCase, UserError) as exc:
+        print(f"airlock redteam: {exc}", file=sys.stderr)
         return 2
     if not plans:
         print(f"redteam: no case matches {', '.join(options.only)}; --list names them.", file=sys.stderr)
         return 2
     if options.list:
-        print("\n".join(f"{p.name}  mode {p.mode!r}{'  (dangerous)' if p.dangerous else ''}" for p in plans))
+        print("\n".join(f"{p.name:40} {p.title}{' (uses up the machine)' if p.dangerous else ''}" for p in plans))
         return 0
     if not options.inside:
-        status = _start_inside(options, [str(Path(a).resolve()) if Path(a).exists() else a for a in argv])
+        status = _start_inside(options, _absolute(argv))
         if status is not None:
             return status
     inside = options.inside is not None
@@ -69,7 +80,9 @@ def main(argv: Sequence[str], under_test: Product | None = None) -> int:
     if inside and groups != [isolate.WHOLE]:
         isolate.settle()
     work.chmod(0o755)
-    verdicts: list[Verdict] = []
+    verdicts = judge_tools(theirs)
+    print("".join(f"your configuration: {sentence}\n" for sentence in opened(theirs or {})), end="")
+    print("".join(f"{row(verdict)}\n" for verdict in verdicts), end="", flush=True)
     try:
         product = under_test or backends.product_under(options.backend, work)
         for number, plan in enumerate(plans):
@@ -82,7 +95,42 @@ def main(argv: Sequence[str], under_test: Product | None = None) -> int:
         if not inside:
             shutil.rmtree(work, ignore_errors=True)
     print(summary(verdicts, verbose=options.verbose))
-    return 0 if all(v.passed or (v.state == "not run" and v.plan.dangerous) for v in verdicts) else 1
+    return _tell(verdicts, options)
+
+
+def _tell(verdicts: Sequence[Verdict], options: argparse.Namespace) -> int:
+    """Write the files that were asked for; the exit status."""
+    theirs = options.config is not None
+
+    def counts(verdict: Verdict) -> bool:
+        return failed(verdict, theirs=theirs)
+
+    for path, write in ((options.junit, write_junit), (options.json, write_json)):
+        if path is not None:
+            write(path, verdicts, counts)
+    if not theirs:
+        return 1 if any(map(counts, verdicts)) else 0
+    shown = [v for v in verdicts if unproven(v)]
+    if shown:
+        names = ", ".join(v.plan.name for v in shown)
+        print(f"not shown under your configuration, since the permitted act did not work either: {names}")
+    played = [v for v in verdicts if v.control_state != "-"]
+    holes = [v.plan.name for v in verdicts if counts(v)]
+    print(f"BREACHES under your configuration: {', '.join(holes)}" if holes else "no breach under your configuration")
+    return 1 if holes or (played and len(shown) == len(played)) else 0
+
+
+def _absolute(argv: Sequence[str]) -> list[str]:
+    """The arguments, good in another working folder."""
+    out: list[str] = []
+    for argument in argv:
+        name, equals, value = argument.partition("=")
+        if equals and name in _FILES:
+            argument = f"{name}={Path(value).resolve()}"
+        elif (out and out[-1] in _FILES) or Path(argument).exists():
+            argument = str(Path(argument).resolve())
+        out.append(argument)
+    return out
 
 
 def _start_inside(options: argparse.Namespace, argv: Sequence[str]) -> int | None:
@@ -94,7 +142,10 @@ def _start_inside(options: argparse.Namespace, argv: Sequence[str]) -> int | Non
         print(f"redteam: {reason}", file=sys.stderr)
         return 2
     if options.backend == "process-in-container":
-        readable = [path.resolve() for path in options.paths]
+        if options.junit or options.json:
+            print(f"airlock redteam: --backend {options.backend} writes to --keep alone", file=sys.stderr)
+            return 2
+        readable = [path.resolve() for path in (*options.paths, *([options.config] if options.config else []))]
         return isolate.start_in_container(argv, backends.IMAGE, readable=readable, keep=options.keep)
     if options.no_namespaces:
         return None
@@ -162,10 +213,11 @@ def summary(verdicts: Sequence[Verdict], *, verbose: bool = False) -> str:
     left = [v for v in verdicts if v.state == "not run"]
     for v in left:
         lines.append(f"left out: {v.plan.name}: {v.note}")
+    runs = "1 run" if len(verdicts) == 1 else f"{len(verdicts)} runs"
     held = sum(v.state == "held" for v in verdicts)
     passed = sum(v.passed for v in verdicts)
     lines.append(
-        f"{len(verdicts)} runs: {held} held, {len(verdicts) - held - len(left)} breached, {len(left)} left out; "
+        f"{runs}: {held} held, {len(verdicts) - held - len(left)} breached, {len(left)} left out; "
         f"{passed} with every expectation met and the control working"
     )
     return "\n".join(lines)

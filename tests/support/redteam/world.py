@@ -171,6 +171,10 @@ def _repositories(plan: Plan, world: World, storage: str) -> None:
     base[product.CONFIG_PATH] = yaml.safe_dump(product.config(agent, storage))
     for row in base_rows:
         base[row["path"]] = files.for_git(row)
+    if plan.theirs:
+        own = base[product.CONFIG_PATH]
+        case = yaml.safe_load(own if isinstance(own, str) else own[1])
+        base[product.CONFIG_PATH] = yaml.safe_dump(merge(dict(plan.theirs), case or {}))
     repo.commit(repo.default_branch, base, "Initial commit")
     for name in wanted.get("branches") or []:
         if name != shape["head"] and not repo.branch(name):
