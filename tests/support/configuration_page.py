@@ -106,9 +106,8 @@ def _type(node: Schema) -> str:
         return " or ".join(dict.fromkeys(_type(part) for part in node["anyOf"]))
     if "enum" in node:
         return " or ".join(f"`{value}`" for value in node["enum"])
-    kind: str = {"array": "list", "object": "map", "boolean": "true or false", "string": "text"}.get(
-        node["type"], node["type"]
-    )
+    words = {"array": "list", "object": "map", "boolean": "true or false", "string": "text"}
+    kind = words.get(node["type"], str(node["type"]))
     if kind == "list" and "enum" in node["items"]:
         kind = f"list of {_type(node['items'])}"
     low, above, high = node.get("minimum"), node.get("exclusiveMinimum"), node.get("maximum")

@@ -96,8 +96,9 @@ def test_workflows_pass_githubs_schema_and_the_auditor(tmp_path: Path) -> None:
         file = folder / f"{number}-{Path(block.page).stem}-{block.line}.yml"
         file.write_text(whole(block))
         complete += [str(file)] if kind(block) == "workflow" else []
-    schema = [BIN / "check-jsonschema", "--quiet", "--builtin-schema", "vendor.github-workflows", *folder.iterdir()]
-    audit = [BIN / "zizmor", "--quiet", "--offline", *complete]
+    files = map(str, folder.iterdir())
+    schema = [f"{BIN}/check-jsonschema", "--quiet", "--builtin-schema", "vendor.github-workflows", *files]
+    audit = [f"{BIN}/zizmor", "--quiet", "--offline", *complete]
     results = [subprocess.run(command, capture_output=True, text=True, check=False) for command in (schema, audit)]
 
     assert len(complete) >= 4

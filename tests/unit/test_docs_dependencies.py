@@ -37,7 +37,8 @@ def licence(package: str) -> set[str]:
     """Families of the licences that a package's own metadata names: every one that it can be taken under."""
     data = metadata.metadata(package)
     classifiers = [line.rpartition("::")[2] for line in data.get_all("Classifier") or [] if line.startswith("License")]
-    said = " ".join([data.get("License-Expression") or data.get("License") or "", *classifiers]).upper()
+    named = data.get_all("License-Expression") or data.get_all("License") or []
+    said = " ".join([*named, *classifiers]).upper()
     known = {"MIT-0": "MIT-0", "MIT": "MIT", "BSD": "BSD", "APACHE": "APACHE", "PSF": "PSF", "MPL": "MPL"}
     known |= {"MOZILLA": "MPL", "LGPL": "LGPL", "AGPL": "AGPL", "GPL": "GPL"}
     return {family for word, family in known.items() if re.search(rf"\b{word}\b|\b{word}-", said)}
