@@ -19,7 +19,7 @@ from agent.broker.policy.model_body import Conversation, problem
 from agent.broker.policy.words import Authority, EgressRequest
 from agent.broker.server import Call, Reply
 from agent.broker.state import RunState
-from agent.broker.usage import used_by
+from agent.broker.usage import used_or_guessed
 from agent.contract.errors import Refusal, ToolInputError, UpstreamError
 from agent.contract.fingerprint import is_own
 from agent.contract.modes import Tier
@@ -162,9 +162,11 @@ class EgressOperation:
                     seen += chunk
         finally:
             stream.close()
-            used = used_by(bytes(seen))
-            with run.lock:
-                run.meter.used(used.read, used.written, cost_of(self._models.get(request.connection, ""), used))
+            if 200 <= stream.status < 300:  # any other was not paid for
+                used = used_or_guessed(bytes(seen), len(request.body))
+                cost = cost_of(self._models.get(request.connection, ""), used)
+                with run.lock:
+                    run.meter.used(used.read, used.written, cost)
         return {"status": stream.status}, b""
 
 

@@ -1,18 +1,29 @@
 """What a model's answer used, read from the provider's own bytes (S7). Pure.
 
 The harness counts too, from the same answers, and may lie; budgets of last resort rest on this count. A quote
-inside the model's text is escaped in JSON, so text cannot imitate a usage field.
+inside the model's text is escaped in JSON, so text cannot imitate a usage field, nor the end of an answer.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _FIELD = re.compile(
     rb'(?<!\\)"(input_tokens|prompt_tokens|output_tokens|completion_tokens|'
     rb'cache_read_input_tokens|cache_creation_input_tokens|cached_tokens)"\s*:\s*(\d{1,12})'
 )
+
+
+_END = re.compile(
+    rb'(?<!\\)"type"\s*:\s*"(?:message_stop|response\.(?:completed|incomplete|failed))"|'
+    rb'(?<!\\)"(?:finish_reason|stop_reason)"\s*:\s*"'
+)
+_SAID = re.compile(
+    rb'(?<!\\)"(?:text|thinking|partial_json|content|refusal|reasoning|reasoning_content|arguments|delta)"\s*:\s*'
+    rb'"((?:[^"\\]|\\.)*+)"'
+)
+_BYTES_PER_TOKEN = 4  # rough, as everywhere that a provider reports none
 
 
 @dataclass(frozen=True)
@@ -45,3 +56,17 @@ def used_by(answer: bytes) -> Used:
     written = max(most.get(b"output_tokens", 0), most.get(b"completion_tokens", 0))
     read = fresh + apart + kept
     return Used(read, min(read, apart + most.get(b"cached_tokens", 0)), kept, written)
+
+
+def used_or_guessed(answer: bytes, sent_bytes: int) -> Used:
+    """As `used_by`, and a guess where the provider did not come to say it: a cut, cancelled or silent answer.
+
+    Args:
+        sent_bytes: size of the request, for an answer that broke off before its input was told.
+    """
+    used = used_by(answer)
+    ended = _END.search(answer) is not None
+    if ended and used.read and used.written:
+        return used
+    said = sum(map(len, _SAID.findall(answer))) // _BYTES_PER_TOKEN
+    return replace(used, read=used.read or sent_bytes // _BYTES_PER_TOKEN, written=max(used.written, said))

@@ -1,4 +1,4 @@
-"""Makes `agent/harness/clients/prices.json` from the maintained table of the package `genai-prices` (MIT).
+"""Makes `agent/contract/prices.json` from the maintained table of the package `genai-prices` (MIT).
 
 The package itself takes 0.4 s and pydantic to import, so it is used here and never at run time:
 `pip install genai-prices && python -m tests.support.model_prices`.
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 PROVIDERS = ("anthropic", "openai", "google", "deepseek", "mistral", "x-ai", "moonshotai", "zai", "minimax")
-OUT = Path(__file__).parents[2] / "agent" / "harness" / "clients" / "prices.json"
+OUT = Path(__file__).parents[2] / "agent" / "contract" / "prices.json"
 UNITS = ("input_mtok", "cache_read_mtok", "cache_write_mtok", "output_mtok")
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.contract.prices import find_price
 from agent.harness.clients.compaction import Compactor
 from agent.harness.clients.faults import Fault, FaultKind, ProviderError, from_status, retry_after
 from agent.harness.clients.fragments import Fragments
-from agent.harness.clients.prices import find_price
 from agent.harness.clients.sse import SseParser
 from agent.harness.clients.wire import Settings, parse_arguments
 from agent.harness.clients.wires import WIRES, wire_named
@@ -26,7 +26,6 @@ from agent.harness.loop import (
     StopReason,
     ToolCall,
     ToolMessage,
-    Usage,
     UserMessage,
 )
 from tests.support.model_run import WIRES as WIRE_NAMES
@@ -240,16 +239,16 @@ def test_prices() -> None:
     """Known names with dates and vendors have a price; steps of long requests hold; near misses have none."""
     sonnet = find_price("claude-sonnet-4-5-20250929")
     assert sonnet is not None
-    assert sonnet.cost(Usage(1_000_0, 2_000, 3_000, 1_000)) == pytest.approx(
+    assert sonnet.cost(10_000, 2_000, 3_000, 1_000) == pytest.approx(
         (5_000 * 3 + 2_000 * 0.3 + 3_000 * 3.75 + 1_000 * 15) / 1e6
     )
-    assert sonnet.cost(Usage(300_000, output_tokens=0)) == pytest.approx(300_000 * 6 / 1e6)
+    assert sonnet.cost(300_000, 0, 0, 0) == pytest.approx(300_000 * 6 / 1e6)
     assert find_price("anthropic/claude-sonnet-4-5") == sonnet
     assert find_price("gpt-4o-2024-08-06") == find_price("gpt-4o")
     assert [find_price(name) for name in ("gpt-4o-house-tuned", "claude", "", "sonnet")] == [None] * 4
     own = find_price("house", {"input": 1, "output": 2})
     assert own is not None
-    assert own.cost(Usage(1_000_000, 500_000, 0, 1_000_000)) == 3.0
+    assert own.cost(1_000_000, 500_000, 0, 1_000_000) == 3.0
 
 
 def history(turns: int, size: int) -> tuple[Message, ...]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from agent.harness.clients import Retry
-from agent.harness.loop import Limits, StopReason, ToolMessage
+from agent.harness.clients import ModelClient, Retry
+from agent.harness.loop import CancelToken, Limits, StopReason, ToolMessage, run_loop
+from agent.kernel.channel import Frame
+from tests.support.artifacts import PROPERTY
+from tests.support.model_broker import LoopbackBroker
 from tests.support.model_run import WIRES, Ran, entry, run, tool
 from tests.support.model_server import Call, Cut, Inside, ModelServer, Raw, Slow, Status, Turn
 
@@ -47,33 +49,26 @@ FAULTS: Mapping[str, tuple[list[Turn], StopReason, int]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def table() -> Any:
-    """Collects the outcomes and prints them as one table."""
-    rows: dict[str, dict[str, str]] = {}
-    yield rows
-    print(f"\n{'fault':32}" + "".join(f"{wire:>20}" for wire in WIRES))
-    for kind, row in rows.items():
-        print(f"{kind:32}" + "".join(f"{row.get(wire, '-'):>20}" for wire in WIRES))
-
-
-@pytest.mark.parametrize(("wire", "kind"), list(itertools.product(WIRES, FAULTS)))
-def test_fault(wire: str, kind: str, table: dict[str, dict[str, str]]) -> None:
-    """The run ends as it should, with as many requests, and what was done before the fault is kept."""
+@pytest.mark.parametrize("kind", FAULTS)
+def test_fault(kind: str, record_property: Callable[[str, object], None]) -> None:
+    """On every wire the run ends as it should, with as many requests, and keeps what was done before the fault."""
     turns, wanted, requests = FAULTS[kind]
-    with ModelServer([WORK, *turns, Turn("done")]) as server:
-        idle_s = 1.0 if "silence" in kind else 60.0
-        ran = run(server, wire, retry=Retry(attempts=4), entry_fields={"options": {"idle_s": idle_s}})
+    cells = []
+    for wire in WIRES:
+        with ModelServer([WORK, *turns, Turn("done")]) as server:
+            idle_s = 1.0 if "silence" in kind else 60.0
+            ran = run(server, wire, retry=Retry(attempts=4), entry_fields={"options": {"idle_s": idle_s}})
 
-    table.setdefault(kind, {})[wire] = f"{ran.result.stop_reason} / {len(ran.requests)}"
-    assert (ran.result.stop_reason, len(ran.requests)) == (wanted, requests)
-    assert ran.result.ok is (wanted is COMPLETED)
-    done = [message for message in ran.result.messages if isinstance(message, ToolMessage)]
-    assert done[0].results[0].text == "read_file {'path': 'a'}"
-    assert [one.results[0].name for one in done] == (
-        ["read_file"] + (["x" * 300] if kind == "odd ids and names" else [])
-    )
-    assert ran.result.reason
+        cells.append(f"{wire}: {ran.result.stop_reason}, {len(ran.requests)} requests")
+        assert (wire, ran.result.stop_reason, len(ran.requests)) == (wire, wanted, requests)
+        assert ran.result.ok is (wanted is COMPLETED)
+        done = [message for message in ran.result.messages if isinstance(message, ToolMessage)]
+        assert done[0].results[0].text == "read_file {'path': 'a'}"
+        assert [one.results[0].name for one in done] == (
+            ["read_file"] + (["x" * 300] if kind == "odd ids and names" else [])
+        )
+        assert ran.result.reason
+    record_property(PROPERTY, ("model faults by provider", kind.ljust(32) + "".join(cell.ljust(42) for cell in cells)))
 
 
 def waits(turns: list[Turn], **options: Any) -> Ran:
@@ -221,3 +216,25 @@ def test_tool_results_of_a_batch_run_in_threads_do_not_mix() -> None:
         ran = run(server, "anthropic", tools=(tool("read_file"),))
 
     assert ran.requests[1].results == [f"read_file {{'path': '{n}'}}" for n in range(20)]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_what_a_cancelled_answer_had_streamed_is_counted(wire: str) -> None:
+    """A cancel in the middle of an answer: the run ends at once, and its usage holds what was paid for until then."""
+    cancel = CancelToken()
+
+    class Cancels(LoopbackBroker):
+        def stream(self, op: str, payload: bytes = b"", **fields: Any) -> Iterator[Frame]:
+            size = 0
+            for frame in super().stream(op, payload, **fields):
+                yield frame
+                size += len(frame.payload)
+                if size > 3_000:
+                    cancel.cancel()
+
+    with ModelServer([Turn("word " * 400, fault=Slow(60, 70))]) as server:
+        client = ModelClient(Cancels(server.url), [entry(wire)])
+        result = run_loop(client, system="s", task="t", cancel=cancel)
+
+    assert result.stop_reason is StopReason.CANCELLED
+    assert (result.usage.input_tokens > 0, result.usage.output_tokens >= 50) == (True, True)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from agent.harness.clients.prices import find_window
+from agent.contract.prices import find_window
 from agent.harness.clients.wire import CHARS_PER_TOKEN
 from agent.harness.loop import AssistantMessage, CallResult, Message, ToolMessage, UserMessage
 

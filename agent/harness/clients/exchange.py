@@ -98,15 +98,14 @@ class Exchange:
         reply = self._wire.reply(response)
         if reply.usage.total_tokens:
             return reply
-        said = len(reply.text) + sum(len(call.raw) for call in reply.calls)
-        return replace(reply, usage=estimated(self._sent_bytes, said))
+        return replace(reply, usage=estimated(self._sent_bytes, _said(reply)))
 
     def _count_waste(self, assembler: Assembler) -> None:
         try:
             reply = self._wire.reply(assembler.response())
         except ProviderError:
             return
-        said = len(reply.text) + sum(len(call.raw) for call in reply.calls)
+        said = _said(reply)
         if said or reply.usage.total_tokens:
             guess = estimated(self._sent_bytes, said)
             self.wasted = Usage(
@@ -161,6 +160,12 @@ class Exchange:
                 raise ProviderError(Fault(FaultKind.RETRY, "The run ended while the model was answering."))
             if now - silent_from >= self._idle_s:
                 raise ProviderError(Fault(FaultKind.RETRY, f"The model's provider was silent for {self._idle_s:g} s."))
+
+
+def _said(reply: LlmReply) -> int:
+    """Characters of all that the model wrote, its thoughts among them: they are paid for too."""
+    thoughts = (block.get(key) for block in reply.blocks for key in ("thinking", "reasoning_content", "reasoning"))
+    return len(reply.text) + sum(len(call.raw) for call in reply.calls) + sum(len(string(text)) for text in thoughts)
 
 
 def _object(text: bytes) -> Mapping[str, Any]:

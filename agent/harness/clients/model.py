@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agent.contract.prices import Price, find_price
 from agent.harness.clients.exchange import Exchange
 from agent.harness.clients.faults import Fault, FaultKind, ProviderError
 from agent.harness.clients.fragments import Fragments
-from agent.harness.clients.prices import Price, find_price
 from agent.harness.clients.wire import CHARS_PER_TOKEN, Settings, Wire
 from agent.harness.clients.wires import wire_named
 from agent.harness.loop import (
@@ -211,7 +211,10 @@ class ModelClient:
 
 
 def _priced(usage: Usage, price: Price | None) -> Usage:
-    return replace(usage, cost=None if price is None else price.cost(usage)) if usage.total_tokens else usage
+    if not usage.total_tokens:
+        return usage
+    counts = (usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens, usage.output_tokens)
+    return replace(usage, cost=None if price is None else price.cost(*counts))
 
 
 def _learn(settings: Settings, fault: Fault) -> bool:

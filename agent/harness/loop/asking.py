@@ -8,9 +8,10 @@ from typing import Any
 
 from agent.harness.loop.errors import BudgetError, CancelledError, ContextError, DeadlineError, LlmError
 from agent.harness.loop.ports import LlmPort, OptimizerPort
-from agent.harness.loop.watch import AuthGate, Watch
+from agent.harness.loop.watch import AuthGate, Ended, Watch
 from agent.harness.loop.words import Limits, LlmReply, LlmRequest, LoopTool, Message, StopReason, Usage
 
+_LINGER_S = 0.3  # for an adapter to notice a cancel and say what its half answer cost
 _STOPS = {
     BudgetError: StopReason.BUDGET,
     DeadlineError: StopReason.TIMEOUT,
@@ -111,7 +112,12 @@ class Asker:
             self.watch.cancel,
         )
         self.log("model.request", messages=len(view))
-        job = self.watch.foreign(lambda: self.gate.call(lambda: self.llm.complete(request)))
+        try:
+            job = self.watch.foreign(lambda: self.gate.call(lambda: self.llm.complete(request)), linger_s=_LINGER_S)
+        except Ended as ended:
+            if isinstance(ended.error, LlmError):
+                self.usage += ended.error.usage  # what was streamed until then was paid for
+            raise
         if isinstance(job.error, LlmError):
             raise job.error
         if job.error is not None or not isinstance(job.value, LlmReply):

@@ -47,6 +47,10 @@ class Job:
                 return self._done.is_set()
         return True
 
+    def linger(self, seconds: float) -> BaseException | None:
+        """Wait that long for it to notice its end; what it raised then, if it did."""
+        return self.error if self._done.wait(seconds) else None
+
 
 class Workers:
     """Threads for foreign code, kept for the next job: starting one costs more than a turn of the loop.
@@ -88,11 +92,12 @@ class Ended(Exception):
 
     Attributes:
         cancelled: which of the two.
+        error: what the foreign code raised when it noticed, where it noticed at once.
     """
 
-    def __init__(self, *, cancelled: bool) -> None:
+    def __init__(self, *, cancelled: bool, error: BaseException | None = None) -> None:
         super().__init__("The run was cancelled." if cancelled else "The run's time is up.")
-        self.cancelled = cancelled
+        self.cancelled, self.error = cancelled, error
 
 
 class Watch:
@@ -117,15 +122,18 @@ class Watch:
         if self.cancel.cancelled or self.over:
             raise Ended(cancelled=self.cancel.cancelled)
 
-    def foreign(self, work: Callable[[], Any]) -> Job:
+    def foreign(self, work: Callable[[], Any], *, linger_s: float = 0.0) -> Job:
         """Run foreign code to its end.
+
+        Args:
+            linger_s: how long it may take to notice that the run has ended.
 
         Raises:
             Ended: it did not come back in time.
         """
         job = self.workers.start(work)
         if not job.wait(self.deadline, self.cancel):
-            raise Ended(cancelled=self.cancel.cancelled)
+            raise Ended(cancelled=self.cancel.cancelled, error=job.linger(linger_s))
         return job
 
 

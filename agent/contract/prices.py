@@ -1,19 +1,18 @@
 """Tokens to money, and context windows, from a dated offline table. An unknown model has no price; none is guessed.
 
-The table is `prices.json` beside this file; its head names date and source. It is read on first use.
+Broker and harness both count, each for itself and from this one table: `prices.json` beside this file, whose head
+names date and source. It is read on first use.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import pkgutil
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-from agent.harness.loop import Usage
 
 # What may follow a known name and still be that model: a date, `latest`, or a platform's version mark.
 _SUFFIX = re.compile(r"(-latest|-\d{8}|-\d{4}-\d{2}-\d{2}|-\d{3}|@\d{8}|-v\d+(:\d+)?)?")
@@ -39,17 +38,16 @@ class Price:
         """An output token of a short request."""
         return self.steps[0][4]
 
-    def cost(self, usage: Usage) -> float:
-        """US dollars of one request."""
-        _, plain, cached, written, output = [row for row in self.steps if row[0] <= usage.input_tokens][-1]
-        fresh = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
-        parts = (
-            fresh * plain,
-            usage.cached_tokens * cached,
-            usage.cache_write_tokens * written,
-            usage.output_tokens * output,
-        )
-        return sum(parts) / 1e6
+    def cost(self, read: int, cached: int, kept: int, written: int) -> float:
+        """US dollars of one request.
+
+        Args:
+            read: input tokens in all, of which `cached` came from a cache and `kept` went into one.
+            written: output tokens.
+        """
+        _, plain, from_cache, into_cache, output = [row for row in self.steps if row[0] <= read][-1]
+        fresh = max(0, read - cached - kept)
+        return (fresh * plain + cached * from_cache + kept * into_cache + written * output) / 1e6
 
 
 def find_price(model: str, override: Mapping[str, Any] | None = None) -> Price | None:
@@ -83,5 +81,5 @@ def _find(table: Mapping[str, Any], model: str) -> Any:
 
 @functools.cache
 def _table() -> Mapping[str, Mapping[str, Any]]:
-    table: Mapping[str, Mapping[str, Any]] = json.loads(Path(__file__).with_name("prices.json").read_bytes())
+    table: Mapping[str, Mapping[str, Any]] = json.loads(pkgutil.get_data("agent.contract", "prices.json") or b"")
     return table
