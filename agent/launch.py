@@ -87,6 +87,8 @@ class Launch:
         ours, brokers = socket.socketpair()
         to_broker, to_harness = socket.socketpair()
         self._control = Channel(ours)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._on_signal)  # before there is a broker: what is sent waits for it
         plan = {
             **self.settings,
             "GITHUB_WORKSPACE": self.workspace,
@@ -112,8 +114,6 @@ class Launch:
 
     def serve(self) -> int:
         """Answer the broker until it ends; reap whatever ends meanwhile (we may be process 1)."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._on_signal)
         threading.Thread(target=self._answer, name="control", daemon=True).start()
         while True:
             try:
@@ -201,7 +201,7 @@ class Launch:
         self._cancelled = True
         with suppress(ChannelError):
             self._control.send({"id": 0, "op": "cancel", "signal": number})
-        timer = threading.Timer(CANCEL_GRACE_S, self._end, args=(self.broker_pid,))
+        timer = threading.Timer(CANCEL_GRACE_S, lambda: self._end(self.broker_pid))
         timer.daemon = True
         timer.start()
 
