@@ -23,6 +23,7 @@ from agent.broker.limits import Limits
 from agent.broker.manifest import Manifest, freeze
 from agent.broker.mode import ModeSettings, Wish, wished_mode
 from agent.broker.models import Model, parse_models
+from agent.broker.money import check_cost_cap
 from agent.broker.own_branch import asked_branch
 from agent.broker.policy.decide import Policy
 from agent.broker.policy.words import Authority
@@ -175,6 +176,7 @@ def _frozen(
         max_tokens=settings.max_tokens or config.max_tokens_per_run,
         max_cost_usd=settings.max_cost or config.max_cost_per_run,
     )
+    check_cost_cap([m.model for m in models], limits)
     hooks = {
         purpose: command
         for purpose, command in (

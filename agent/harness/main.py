@@ -32,10 +32,7 @@ from agent.kernel.beneath import Beneath
 from agent.kernel.channel import Caller, CallFailed, Channel, ChannelError
 from agent.kernel.confine import confine_harness, restrict_files, set_non_dumpable
 
-UNPRICED = (
-    "The price of a model of this run is not known, so the cap on cost cannot hold. "
-    "Set a cap on tokens (ai.maxTokensPerRun) instead."
-)
+UNPRICED = "The price of a model of this run is not known, so the cap on cost cannot hold. The cap on tokens does."
 
 
 def main(channel_fd: int, plan_fd: int) -> int:

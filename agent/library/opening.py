@@ -19,6 +19,7 @@ from agent.broker.lifecycle import Hook
 from agent.broker.limits import Limits
 from agent.broker.manifest import Manifest, freeze
 from agent.broker.mode import Wish
+from agent.broker.money import check_cost_cap
 from agent.broker.opening import MAX_TURNS
 from agent.broker.policy.builtin import RunParameters, github_connection, model_connection
 from agent.broker.policy.decide import Policy
@@ -118,6 +119,7 @@ def first_facts(client: Client, mode: Mode, task: str, context: RunContext, cust
             "max_cost": client.max_cost,
         },
     )
+    check_cost_cap([m.model for m in client.models], limits_of(facts))
     # names and schemas are checked where the belt is made; neither broker nor files are asked for that
     belt_of(ToolContext(facts=facts, broker=cast(Any, None), files=cast(Any, None)), custom)
     tiers = {**TOOL_TIERS, **{tool.name: tool.tier for tool in custom}}

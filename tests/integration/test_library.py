@@ -738,9 +738,11 @@ def test_a_setup_that_fails_ends_the_run_before_the_model(ask: Any) -> None:
 
 
 def test_a_cost_cap_without_a_price_is_told(ask: Any) -> None:
-    """S7: a cap that cannot hold says so; with a known price nothing is said."""
+    """S7: a cap that cannot hold does not start alone; beside one that holds it says so; a known price says nothing."""
     config = {"model": "anthropic/house-model-1", "max_cost": 5}
-    unknown = ask([Turn("Done.")], config=config)
+    with pytest.raises(UserError, match="price of house-model-1 is not known"):
+        ask([Turn("Done.")], config=config)
+    unknown = ask([Turn("Done.")], config={**config, "max_tokens": 100_000})
     known = ask([Turn("Done.")], config={"max_cost": 5})
     assert ["price" in e["text"] for e in events(unknown, "agent.note")] == [True]
     assert events(known, "agent.note") == []

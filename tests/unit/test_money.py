@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agent.contract.prices
-from agent.broker.money import cost_of
+from agent.broker.limits import Limits
+from agent.broker.money import check_cost_cap, cost_of
 from agent.broker.usage import Used, used_by, used_or_guessed
+from agent.contract.errors import UserError
 from agent.contract.prices import find_price
 from agent.harness.clients.model import _priced
 from agent.harness.loop import Usage
@@ -112,3 +115,13 @@ def test_an_answer_without_any_usage_is_guessed() -> None:
 
     assert used_or_guessed(whole, 4000) == Used(read=1000, written=100)
     assert used_or_guessed(imitated, 4000).written >= 100
+
+
+def test_a_cost_cap_needs_prices_or_a_cap_on_tokens() -> None:
+    """S7: a cap that nothing would hold is refused at the start, with what to do; every other pair passes."""
+    capped = Limits(max_tool_calls=1, max_cost_usd=2.0)
+    with pytest.raises(UserError, match=r"price of house-1, house-2 is not known\. Add a cap on tokens"):
+        check_cost_cap(["claude-sonnet-4-5", "house-1", "house-2"], capped)
+    check_cost_cap(["claude-sonnet-4-5"], capped)
+    check_cost_cap(["house-1"], replace(capped, max_tokens=1000))
+    check_cost_cap(["house-1"], replace(capped, max_cost_usd=None))
