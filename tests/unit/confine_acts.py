@@ -210,6 +210,8 @@ def main() -> None:
             confine.confine_harness(s["workspace"], s["uid"], s["gid"], [s["readable"]])
         case "broker":
             confine.confine_broker()
+        case "command":  # the sandbox has confined it already
+            pass
         case "same uid":  # no confinement at all: what the victim's own flag alone stops
             if os.geteuid() == 0:
                 confine.drop_to(s["uid"], s["gid"])
