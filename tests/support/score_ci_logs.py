@@ -61,7 +61,7 @@ def score(name: str, got: Extract, want: dict[str, Any]) -> Score:
         found = tests.get(item["name"])
         named += found is not None and item["name"] in text
         at = found.at if found else None
-        right = at is not None and at.file == item["file"] and at.line == item["line"]
+        right = ((at.file, at.line) if at else (None, None)) == (item["file"], item["line"])
         placed += right
         if not right:
             missing.append(f"test {item['name']} at {item['file']}:{item['line']}, got {at}")
@@ -106,20 +106,27 @@ def score_one(name: str, folder: Path = FOLDER) -> Score:
     return score(name, extract([data], want["job"]), want)
 
 
+HEAD = f"{'log':<26}{'steps':>7}{'lines':>8}{'tests':>7}{'test@':>7}{'places':>8}{'false':>6}{'bytes':>7}  kind"
+
+
+def row(s: Score) -> str:
+    """One line of the table."""
+    pairs = [f"{a}/{b}" for a, b in (s.steps, s.lines, s.tests, s.tested_places, s.places)]
+    kind = s.kind[0] if s.kind[0] == s.kind[1] else f"{s.kind[0]} (want {s.kind[1]})"
+    columns = "".join(f"{p:>{n}}" for p, n in zip(pairs, (7, 8, 7, 7, 8), strict=True))
+    return f"{s.name:<26}{columns}{len(s.false):>6}{s.size:>7}  {kind}"
+
+
 def main() -> int:
     """Print the table; 1 when a log misses the bars."""
-    wide = [f"{'log':<26}{'steps':>7}{'lines':>8}{'tests':>7}{'test@':>7}{'places':>8}{'false':>6}{'bytes':>7}  kind"]
     scores = [score_one(name) for name in cases()]
+    print(HEAD)
     for s in scores:
-        pairs = [f"{a}/{b}" for a, b in (s.steps, s.lines, s.tests, s.tested_places, s.places)]
-        kind = s.kind[0] if s.kind[0] == s.kind[1] else f"{s.kind[0]} (want {s.kind[1]})"
-        row = "".join(f"{p:>{n}}" for p, n in zip(pairs, (7, 8, 7, 7, 8), strict=True))
-        wide.append(f"{s.name:<26}{row}{len(s.false):>6}{s.size:>7}  {kind}")
+        print(row(s))
         if "-v" in sys.argv:
-            wide += [f"    {m}" for m in s.missing] + [f"    FALSE {m}" for m in s.false]
+            print(*(f"    {m}\n" for m in s.missing), *(f"    FALSE {m}\n" for m in s.false), sep="", end="")
     total = [sum(x) for x in zip(*(s.lines for s in scores), strict=True)]
-    wide.append(f"{len(scores)} logs, error lines {total[0]}/{total[1]}, cap {EXTRACT_CAP} bytes")
-    print("\n".join(wide))
+    print(f"{len(scores)} logs, error lines {total[0]}/{total[1]}, cap {EXTRACT_CAP} bytes")
     return 0 if all(s.steps[0] == s.steps[1] and not s.false for s in scores) else 1
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.harness.tools.ci_logs import (
     causes,
     diagnostics,
+    hooks,
+    tests_dart,
     tests_js,
     tests_managed,
     tests_native,
@@ -22,6 +24,7 @@ from agent.harness.tools.ci_logs import (
 )
 from agent.harness.tools.ci_logs.fallback import fallback
 from agent.harness.tools.ci_logs.findings import FIRST, Checkout, FailedTest, Findings, Kind, Log, Place
+from agent.harness.tools.ci_logs.prefixes import unprefixed
 from agent.harness.tools.ci_logs.render import EXTRACT_CAP, render
 from agent.harness.tools.ci_logs.segments import Segment, read_segments
 from agent.harness.tools.ci_logs.steps import FAILED, Step, assign, steps_of
@@ -139,7 +142,9 @@ def _read(step: Step, parts: list[Segment], setup: Segment | None, checkout: Che
         return FailingStep(step.name, step.number, step.conclusion, None, 0, 0, Kind.UNKNOWN, (), (), ())
     pairs = [pair for part in parts for pair in part.lines]
     prologue = _prologue([text for _, text in pairs])
-    log = Log([t for _, t in pairs[prologue:]], [n for n, _ in pairs[prologue:]], checkout, repository)
+    shown = [t for _, t in pairs[prologue:]]
+    bare, folders = unprefixed(shown, checkout)
+    log = Log(bare, [n for n, _ in pairs[prologue:]], checkout, repository)
     title = " ".join(p.title for p in parts)
     commands = "\n".join(t for _, t in pairs[:prologue])
     exit_code = _exit_code(log)
@@ -160,6 +165,8 @@ def _read(step: Step, parts: list[Segment], setup: Segment | None, checkout: Che
         tests_managed.gradle,
         tests_managed.dotnet,
         tests_numbered.numbered,
+        tests_dart.dart,
+        hooks.pre_commit,
     ):
         reader(log, out)
     diagnostics.go_build(log, out, lint=lint)
@@ -175,6 +182,7 @@ def _read(step: Step, parts: list[Segment], setup: Segment | None, checkout: Che
     causes.setup(log, out, exit_code)
     notes = _annotated(log, out, exit_code)
     fallback(log, out)
+    _below_folders(log, out, folders)
     kind = _kind(out)
     if kind is Kind.CONFIGURATION:
         notes += _secrets(commands, setup)
@@ -186,11 +194,26 @@ def _read(step: Step, parts: list[Segment], setup: Segment | None, checkout: Che
         first_line=parts[0].first,
         last_line=max(p.last for p in parts),
         kind=kind,
-        lines=tuple((log.numbers[i], log.lines[i], worth) for i, worth in sorted(out.kept.items()) if log.lines[i]),
+        lines=tuple((log.numbers[i], shown[i], worth) for i, worth in sorted(out.kept.items()) if log.lines[i]),
         tests=tuple(out.tests.values()),
         places=tuple(out.places),
         notes=tuple(notes),
     )
+
+
+def _below_folders(log: Log, out: Findings, folders: Mapping[int, str]) -> None:
+    """Places of a package's output begin in the package's folder, unless they were absolute."""
+    if not folders:
+        return
+
+    def moved(at: Place, folder: str) -> Place:
+        return at if not folder or at.file.startswith(folder + "/") else replace(at, file=f"{folder}/{at.file}")
+
+    out.places = {moved(at, folders.get(i, "")): i for at, i in out.places.items()}
+    by_number = {log.numbers[i]: folder for i, folder in folders.items()}
+    for test in out.tests.values():
+        if test.at:
+            test.at = moved(test.at, by_number.get(test.number, ""))
 
 
 def _prologue(lines: list[str]) -> int:

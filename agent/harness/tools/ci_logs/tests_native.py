@@ -172,6 +172,9 @@ _GTEST_AT = re.compile(r"^(\S+?)[:(](\d+)\)?: (?:Failure|error: .*)$")
 _CTEST = re.compile(r"^\s+\d+ - (\S+) \((Failed|Timeout|SEGFAULT|ILLEGAL|Subprocess aborted|Exception|Not Run)[^)]*\)")
 
 
+_CTEST_ROW = re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (\S+) \.*\*\*\*(\S+)")
+
+
 def gtest(log: Log, out: Findings) -> None:
     """GoogleTest's `[  FAILED  ]` with the failures above, and CTest's closing list."""
     if log.has("[  FAILED  ]"):
@@ -196,8 +199,10 @@ def gtest(log: Log, out: Findings) -> None:
                 at = None
     if log.has("The following tests FAILED"):
         for i, text in enumerate(log.lines):
-            found = _CTEST.match(text)
-            if found:
+            found, row = _CTEST.match(text), _CTEST_ROW.match(text)
+            if row:  # a test that fails by itself says why above; one that was stopped says it here alone
+                out.keep(i, SECOND if row[2] == "Failed" else FIRST)
+            elif found:
                 out.keep(i, FIRST)
                 out.test(found[1], None, log.numbers[i])
                 out.vote(Kind.TEST, 3)

@@ -15,7 +15,7 @@ _PLACES = (
     re.compile(r"^\s+# (\S+?):(\d+):in "),  # RSpec
     re.compile(r"^(\S+\.php):(\d+)$"),
     re.compile(r"^\s+at (?:.*? \()?((?:file://)?[^\s():]+\.[cm]?[jt]sx?):(\d+):(\d+)\)?$"),
-    re.compile(r"^\s+(\S+\.exs?):(\d+)(?:: .*)?$"),
+    re.compile(r"^\s+(\S+\.exs?):(\d+)(?:: .*)?$"),  # ExUnit
     re.compile(r"^\S.* \[(\S+?):(\d+)\]:$"),  # Minitest
 )
 _TOTALS = re.compile(
@@ -24,6 +24,8 @@ _TOTALS = re.compile(
     r"\d+ runs, \d+ assertions, .*|(?:\d+ doctests?, )?\d+ tests?, [1-9]\d* failures?.*)$"
 )
 _RSPEC = re.compile(r"^rspec (\.?/?\S+?):(\d+) # (.+)$")
+_EXUNIT_OWN = re.compile(r"^\s+(\S+\.exs):(\d+)$")
+_EXUNIT_FRAME = re.compile(r"^\s+\((\w+) [\w.+-]+\) (\S+\.exs?):(\d+): ")
 _BLOCK = 60
 _HEADS_CAP = 200
 
@@ -56,6 +58,7 @@ def _block(log: Log, out: Findings, start: int, heads: set[int]) -> None:
     own = re.search(r"(?:^|› )(\S+\.[cm]?[jt]sx?):(\d+):\d+ › ", name)
     if own:
         at = place_of(log, own[1], own[2])
+    own_start: Place | None = None
     said = frames = 0
     explained = False
     for i in range(start + 1, min(start + _BLOCK, len(log.lines))):
@@ -72,13 +75,22 @@ def _block(log: Log, out: Findings, start: int, heads: set[int]) -> None:
             continue
         if not text.strip():
             continue
+        if i == end and (declared := _EXUNIT_OWN.match(text)):  # where the test begins, not where it fails
+            at = own_start = place_of(log, declared[1], declared[2])
+            out.keep(i, SECOND)
+            out.place(at, i)
+            continue
         found = next((m for p in _PLACES if (m := p.match(text))), None)
-        if found:
-            here = place_of(log, found[1], found[2], found[3] if found.re.groups > 2 else None)
+        app = _EXUNIT_FRAME.match(text)
+        if app and app[1] != log.repository.replace("-", "_"):
+            explained = True  # a frame of a library
+            continue
+        if found or app:
+            here = _frame(log, found, app)
             if here and frames < 3:
                 out.keep(i, FIRST if frames == 0 else SECOND)
                 out.place(here, i)
-                if frames == 0 and (at is None or own):
+                if frames == 0 and (at is None or own or own_start):
                     at = Place(here.file, here.line)
                 frames += 1
             explained = explained or here is not None
@@ -92,6 +104,13 @@ def _block(log: Log, out: Findings, start: int, heads: set[int]) -> None:
         out.keep(start, FIRST)
         out.vote(Kind.TEST, 3)
         out.test(name.rstrip("─ ").rstrip(":"), at, log.numbers[start])
+
+
+def _frame(log: Log, found: re.Match[str] | None, app: re.Match[str] | None) -> Place | None:
+    if app:
+        return place_of(log, app[2], app[3])
+    assert found is not None
+    return place_of(log, found[1], found[2], found[3] if found.re.groups > 2 else None)
 
 
 def _title(log: Log, start: int, name: str, indent: int) -> tuple[str, int]:
