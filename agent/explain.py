@@ -32,7 +32,7 @@ def main(argv: list[str], *, command: str = "explain") -> int:
     try:
         print(explained(options), end="")
     except (AirlockError, OSError) as exc:
-        print(f"airlock: {exc}", file=sys.stderr)
+        print(f"airlock {command}: {exc}", file=sys.stderr)
         return 2
     return 0
 

@@ -91,4 +91,6 @@ def main(workspace: str) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: custom_tool.py CHECKOUT    (AIRLOCK_API_KEY holds the model's key)")
     sys.exit(main(sys.argv[1]))

@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
         folder = ROOT / ".demo"
         shutil.rmtree(folder, ignore_errors=True)
     elif folder.exists():
-        print(f"airlock: {folder} exists. Name a new folder.", file=sys.stderr)
+        print(f"airlock demo: {folder} exists. Name a new folder.", file=sys.stderr)
         return 2
     folder = folder.resolve()
     folder.mkdir(parents=True)

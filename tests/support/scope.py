@@ -102,6 +102,9 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("folder", nargs="?", type=Path, help="keep everything there (default: a temporary folder)")
     given = parser.parse_args(argv).folder
+    if given is not None and given.exists():
+        print(f"airlock scope: {given} exists. Name a new folder.", file=sys.stderr)
+        return 2
     folder = given or Path(tempfile.mkdtemp(prefix="airlock-scope-"))
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)

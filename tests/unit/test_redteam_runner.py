@@ -554,4 +554,4 @@ def test_a_backend_that_cannot_be_had_is_told_and_plays_nothing(
 
     assert runner.main(["--backend", backend, str(FIXTURES)]) == 2
     shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("", f"redteam: {said}\n")
+    assert (shown.out, shown.err) == ("", f"airlock redteam: {said}\n")

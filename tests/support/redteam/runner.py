@@ -65,7 +65,7 @@ def main(argv: Sequence[str], under_test: Product | None = None) -> int:
         print(f"airlock redteam: {exc}", file=sys.stderr)
         return 2
     if not plans:
-        print(f"redteam: no case matches {', '.join(options.only)}; --list names them.", file=sys.stderr)
+        print(f"airlock redteam: no case matches {', '.join(options.only)}; --list names them.", file=sys.stderr)
         return 2
     if options.list:
         print("\n".join(f"{p.name:40} {p.title}{' (uses up the machine)' if p.dangerous else ''}" for p in plans))
@@ -89,7 +89,7 @@ def main(argv: Sequence[str], under_test: Product | None = None) -> int:
             verdicts.append(_one(plan, product, work / f"{number:03d}", options, inside, groups))
             print(row(verdicts[-1]), flush=True)
     except backends.NoPython as exc:
-        print(f"redteam: {exc}", file=sys.stderr)
+        print(f"airlock redteam: {exc}", file=sys.stderr)
         return 2
     finally:
         if not inside:
@@ -139,7 +139,7 @@ def _start_inside(options: argparse.Namespace, argv: Sequence[str]) -> int | Non
     if reason is None and options.backend in backends.NEEDS_ENGINE:
         reason = backends.build_image()
     if reason is not None:
-        print(f"redteam: {reason}", file=sys.stderr)
+        print(f"airlock redteam: {reason}", file=sys.stderr)
         return 2
     if options.backend == "process-in-container":
         if options.junit or options.json:
@@ -152,7 +152,8 @@ def _start_inside(options: argparse.Namespace, argv: Sequence[str]) -> int | Non
     reason = isolate.why_not()
     if reason is None:
         return isolate.start_inside(argv)
-    print(f"redteam: {reason}; runs are made without them and the dangerous cases are left out", file=sys.stderr)
+    less = "runs are made without them and the dangerous cases are left out"
+    print(f"airlock redteam: {reason}; {less}", file=sys.stderr)
     return None
 
 
