@@ -41,7 +41,9 @@ def stand_in(wire: WireRequest) -> EgressStream:
     except (ValueError, RecursionError):
         sent = {}
     answer: dict[str, Any] = dict(sent) if isinstance(sent, dict) else {}
-    answer |= {"id": NOWHERE, "number": NOWHERE, "html_url": "", "user": {}}
+    last = wire.url.rpartition("/")[2]
+    number = int(last) if last.isdecimal() else NOWHERE  # what is changed keeps its number, what is made has none yet
+    answer |= {"id": number, "number": number, "html_url": "", "user": {}}
     if wire.url.endswith("/git/blobs"):
         answer["sha"] = _blob_id(answer)
     elif wire.url.endswith("/git/commits"):
