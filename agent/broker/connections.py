@@ -56,7 +56,13 @@ def run_policy(
         git_connection(parameters),
         *(
             model_connection(
-                name=m.connection, origin=m.origin, path=m.path, header=m.header, scheme=m.scheme, fixed=m.fixed
+                name=m.connection,
+                origin=m.origin,
+                path=m.path,
+                header=m.header,
+                scheme=m.scheme,
+                fixed=m.fixed,
+                query=m.query,
             )
             for m in models
         ),

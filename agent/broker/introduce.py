@@ -101,7 +101,8 @@ def run_facts(settings: Settings, opening: Opening) -> RunFacts:
         timeout_s=opening.limits.timeout_s,
         max_tokens=opening.limits.max_tokens,
         models=tuple(
-            {"connection": m.connection, "wire": m.wire, "model": m.model, "path": m.path} for m in opening.models
+            {"connection": m.connection, "wire": m.wire, "model": m.model, "path": m.path, "query": dict(m.query)}
+            for m in opening.models
         ),
         branch_prefix=opening.config.agent.branch_prefix,
         options={

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from dataclasses import dataclass, field, replace
+from urllib.parse import parse_qsl, urlsplit
 
 from agent.contract.errors import UserError
 
@@ -50,6 +51,7 @@ PROVIDERS: dict[str, Provider] = {
     "openai-compatible": Provider("openai-chat", ""),
 }
 
+KEYLESS = ("ollama", "vllm")  # servers of one's own, which mostly ask for no key
 _PATHS = {"anthropic": "/messages", "openai-chat": "/chat/completions", "openai-responses": "/responses"}
 
 
@@ -66,6 +68,7 @@ class Model:
         path: path of the one route.
         header, scheme: where the key goes.
         fixed: further headers.
+        query: pairs that every request carries, such as Azure's `api-version`.
     """
 
     connection: str
@@ -77,6 +80,7 @@ class Model:
     header: str
     scheme: str
     fixed: tuple[tuple[str, str], ...] = field(default=())
+    query: tuple[tuple[str, str], ...] = field(default=())
 
 
 def parse_models(names: Sequence[str], base_url: str) -> tuple[Model, ...]:
@@ -84,7 +88,8 @@ def parse_models(names: Sequence[str], base_url: str) -> tuple[Model, ...]:
 
     Args:
         names: `provider/model` each, the first the preferred one.
-        base_url: replaces origin and prefix of the first model's provider; empty for the provider's own.
+        base_url: replaces origin and prefix of the first model's provider, and may carry a query that all its
+            requests then carry; empty for the provider's own.
 
     Raises:
         UserError: unknown provider, no model name, or a base URL that is none.
@@ -99,8 +104,9 @@ def parse_models(names: Sequence[str], base_url: str) -> tuple[Model, ...]:
                 f"Providers: {', '.join(PROVIDERS)}."
             )
         origin, prefix = provider.origin, provider.prefix
+        query: tuple[tuple[str, str], ...] = ()
         if base_url and (index == 0 or provider_name == names[0].partition("/")[0]):
-            origin, prefix = _split(base_url, prefix)
+            origin, prefix, query = _split(base_url, prefix)
         if not origin:
             raise UserError(f"Provider `{provider_name}` needs `base-url`: the address of your server.")
         models.append(
@@ -114,21 +120,34 @@ def parse_models(names: Sequence[str], base_url: str) -> tuple[Model, ...]:
                 header=provider.header,
                 scheme=provider.scheme,
                 fixed=provider.fixed,
+                query=query,
             )
         )
     return tuple(models)
 
 
-def _split(base_url: str, prefix: str) -> tuple[str, str]:
-    """Origin and prefix of a base URL; a bare host keeps the provider's prefix."""
+def without_key(models: Sequence[Model]) -> tuple[Model, ...] | None:
+    """The models as they are asked where no key was given; None where one of them cannot do without."""
+    if any(model.provider not in KEYLESS for model in models):
+        return None
+    return tuple(replace(model, header="") for model in models)
+
+
+# An address is told in manifest and transcript, so no key may stand in it.
+_CREDENTIAL = re.compile(r"key|token|secret|passw|auth|sig|code", re.IGNORECASE)
+
+
+def _split(base_url: str, prefix: str) -> tuple[str, str, tuple[tuple[str, str], ...]]:
+    """Origin, prefix and query of a base URL; a bare host keeps the provider's prefix."""
     try:
         parts = urlsplit(base_url)
         port = f":{parts.port}" if parts.port else ""
+        query = tuple(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True)) if parts.query else ()
     except ValueError as exc:
-        raise UserError(f"`base-url` {base_url!r} is no URL: {exc}.") from exc
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.fragment:
-        raise UserError(
-            f"`base-url` {base_url!r} must be http(s)://host[:port][/path] without user, query or fragment."
-        )
+        raise UserError(f"`base-url` is no URL: {exc}.") from exc
+    if any(_CREDENTIAL.search(name) for name, _ in query) or parts.username:
+        raise UserError("`base-url` must not hold a key or a user: pass the key as `api-key`.")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.fragment or len(dict(query)) < len(query):
+        raise UserError(f"`base-url` {base_url!r} must be http(s)://host[:port][/path][?name=value], each name once.")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}{port}", parts.path.rstrip("/") or prefix
+    return f"{parts.scheme}://{host}{port}", parts.path.rstrip("/") or prefix, query

@@ -25,8 +25,8 @@ class RunFacts:
         playbook: name of a built-in playbook, or the text of a mode from trusted configuration.
         playbook_is_text: how to read `playbook`.
         max_tool_calls, max_turns, timeout_s, max_tokens: limits; 0 or None is no limit where allowed.
-        models: one entry per model in order of preference: `{connection, wire, model, path, max_output,
-            context, options}` where wire is anthropic, openai-chat or openai-responses.
+        models: one entry per model in order of preference: `{connection, wire, model, path, query,
+            max_output, context, options}` where wire is anthropic, openai-chat or openai-responses.
         branch_prefix: prefix of branches this run may push.
         options: further settings from trusted configuration (verdicts, labels, sizes).
     """

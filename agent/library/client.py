@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent.broker.config import SandboxConfig
-from agent.broker.models import Model, parse_models
+from agent.broker.models import Model, parse_models, without_key
 from agent.broker.opening import DEFAULT_MODEL, DEFAULT_TIMEOUT_MIN
 from agent.broker.policy.builtin import split_address
 from agent.broker.secrets import API_KEY, GITHUB_TOKEN, PUSH_TOKEN, SecretStore
 from agent.contract.errors import UserError
-
-KEYLESS = ("ollama", "vllm")  # servers of one's own, which mostly ask for no key
 
 
 @dataclass(frozen=True)
@@ -94,9 +92,10 @@ def create_client(config: Mapping[str, Any]) -> Client | None:
     names = [_text(config, "model") or DEFAULT_MODEL, *_texts(config, "fallback_models")]
     models = parse_models(names, _text(config, "base_url"))
     if not _text(config, "api_key").strip():
-        if not all(m.provider in KEYLESS for m in models):
+        keyless = without_key(models)
+        if keyless is None:
             return None
-        models = tuple(replace(m, header="") for m in models)
+        models = keyless
     secrets = {API_KEY: _text(config, "api_key")}
     if github is not None:
         _check_keys("github.", github, _GITHUB_KEYS)

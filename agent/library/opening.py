@@ -104,6 +104,7 @@ def first_facts(client: Client, mode: Mode, task: str, context: RunContext, cust
                 "wire": m.wire,
                 "model": m.model,
                 "path": m.path,
+                "query": dict(m.query),
                 "max_output": client.max_output_tokens,
                 "context": client.context_tokens,
             }
@@ -160,7 +161,13 @@ def policy_of(
     """Routes: the models, and GitHub where there are settings for it, narrowed to the offered tools."""
     connections = [
         model_connection(
-            name=m.connection, origin=m.origin, path=m.path, header=m.header, scheme=m.scheme, fixed=m.fixed
+            name=m.connection,
+            origin=m.origin,
+            path=m.path,
+            header=m.header,
+            scheme=m.scheme,
+            fixed=m.fixed,
+            query=m.query,
         )
         for m in client.models
     ]

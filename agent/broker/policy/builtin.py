@@ -124,12 +124,14 @@ def model_connection(
     scheme: str,
     secret: str = "api-key",  # noqa: S107  the secret's name
     fixed: Sequence[tuple[str, str]] = (),
+    query: Sequence[tuple[str, str]] = (),
 ) -> Connection:
     """One model server: one route, any body, streamed answer.
 
     Args:
         name: `model`, or `model-1` and so on for a fallback.
         header, scheme: where the key goes; an empty header sends no key.
+        query: exactly this, and nothing else.
     """
     return Connection(
         name=name,
@@ -141,6 +143,8 @@ def model_connection(
                 method="POST",
                 templates=(compile_template(path, {}),),
                 tier=Tier.READ,
+                query={key: {"const": value} for key, value in query},
+                required_query=tuple(key for key, _ in query),
                 opaque_body=True,
                 match=(path,),
             ),

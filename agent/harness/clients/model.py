@@ -65,7 +65,7 @@ class _Model:
         self.wire: Wire = wire_named(entry["wire"])
         self.connection = str(entry.get("connection") or "model")
         self.path = str(entry.get("path") or self.wire.path)
-        self.query = options.pop("query", None)
+        self.query = dict(entry.get("query") or {})
         self.idle_s = float(options.pop("idle_s", IDLE_S))
         self.settings = Settings(
             model=entry["model"],
