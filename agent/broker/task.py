@@ -83,14 +83,18 @@ def payload_texts(event: bytes) -> list[str]:
     while stack:
         item = stack.pop()
         if isinstance(item, dict):
-            found += [v for k, v in item.items() if isinstance(v, str) and k in _WRITTEN]
+            # a review comment's file name is its author's; a workflow's own path is not
+            keys = _WRITTEN | {"path"} if "diff_hunk" in item else _WRITTEN
+            found += [v for k, v in item.items() if isinstance(v, str) and k in keys]
             stack += [v for v in item.values() if isinstance(v, dict | list)]
         elif isinstance(item, list):
             stack += [v for v in item if isinstance(v, dict | list)]
     return found
 
 
-_WRITTEN = frozenset("title body name description ref head_branch message display_title label".split())
+_WRITTEN = frozenset(
+    "title body name description ref head_branch message display_title label diff_hunk tag_name".split()
+)
 
 
 def _flat(text: str) -> str:
