@@ -266,6 +266,18 @@ def test_a_growing_text_gives_what_a_full_scan_gives(rounds: list[list[str]]) ->
             redactor.add("C", LONG)
 
 
+def test_a_growing_text_is_never_scanned_from_the_middle_of_a_secret() -> None:
+    """Wherever in it the scan of what is new would begin, the secret stays hidden: its rest alone may look harmless."""
+    for value in (LONG, TOKEN):
+        redactor = Redactor({"A": value})
+        for inside in range(1, len(value), 3):
+            growing = Growing(redactor)
+            rest = b"word " * redactor.reach
+            body = b"said " + value.encode() + b" " + rest[: redactor.reach - len(value) + inside - 1]
+            for text in (body, body + b"a new message"):
+                assert growing.known_bytes(text) == redactor.known_bytes(text)
+
+
 def test_a_growing_text_is_not_scanned_again() -> None:
     """The work of a turn is that of what is new: two hundred turns over a megabyte stay cheap."""
     redactor = Redactor({"A": TOKEN})

@@ -28,9 +28,9 @@ class Growing:
             version, known = self._redactor.version_of_known()
             same = shared_start(self._last, data) if version == self._version else 0
             start = max(0, same - known.reach)
+            # never from the middle of a secret: what is left of it may be too short to be known again
+            start = next((span.start for span in self._spans if span.start < start < span.end), start)
             kept = [span for span in self._spans if span.end <= start]
-            if kept and start:
-                start = max(start, kept[-1].end)
             fresh = [Span(s.start + start, s.end + start, s.name) for s in known.spans(data[start:])]
             self._last, self._spans, self._version = data, merge([*kept, *fresh]), version
             return replaced(data, self._spans)
