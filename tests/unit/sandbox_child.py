@@ -27,7 +27,9 @@ def main() -> None:
         prctl.libc.prctl(4, 1, 0, 0, 0)  # a plain program of this user, such as an editor: dumpable
     levels = tuple(s["levels"]) if s["levels"] else None
     backend = ProcessBackend(helper=s["helper"], levels=levels)
-    session = backend.start(SandboxSpec(Purpose.MAIN, s["root"], pids=s.get("pids", 512)))
+    session = backend.start(
+        SandboxSpec(Purpose.MAIN, s["root"], pids=s.get("pids", 512), protected=tuple(s.get("protected", ())))
+    )
     results = []
     for command in s["commands"]:
         result = session.exec(ExecRequest(command, timeout_s=20))

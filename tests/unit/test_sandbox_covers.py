@@ -16,6 +16,7 @@ from agent.sandbox.policy import Mount
 from agent.sandbox.session import Session
 from tests.unit.sandbox_rig import GID, HELPERS, UID, Rig, helper, run, workspace
 from tests.unit.test_sandbox_container import ENGINE, needs_engine
+from tests.unit.test_sandbox_users import started_by
 
 PROTECTED = (".github", "ci/gates/stop.sh", "Makefile")
 TRIES = {
@@ -75,6 +76,18 @@ def test_commands_cannot_change_a_protected_path(tmp_path: Path, kind: str) -> N
     assert run(session, TRIES["the name of the folder above"]).ok
     assert run(session, TRIES["a file in a protected folder"]).ok
     free.close()
+
+
+@pytest.mark.parametrize("kind", HELPERS)
+def test_a_normal_users_commands_cannot_change_a_protected_path(tmp_path: Path, kind: str) -> None:
+    """The same without root, in a user namespace."""
+    told = started_by(tmp_path, kind, "root", plant, protected=PROTECTED, commands=[*TRIES.values(), CONTROL])
+
+    *tries, control = told["results"]
+    assert [command for command, result in zip(TRIES.values(), tries, strict=True) if result[0] == 0] == []
+    assert "Read-only file system" in tries[0][2]
+    assert control[:2] == [0, "as it was\nworked\n"]
+    assert told["report"]["ok"]
 
 
 @pytest.mark.docker

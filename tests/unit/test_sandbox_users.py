@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,13 @@ COMMANDS = [
 ]
 
 
-def started_by(path: Path, kind: str, level: str | None, **more: Any) -> dict[str, Any]:
-    """Run the child and return what it saw."""
+def started_by(
+    path: Path, kind: str, level: str | None, plant: Callable[[Path], None] | None = None, **more: Any
+) -> dict[str, Any]:
+    """Run the child and return what it saw; `plant` puts files into the workspace before."""
+    root = workspace(path)
+    if plant is not None:
+        plant(root)
     if kind == "c":
         own = path / "helper"  # the cached one lies where another uid cannot go
         shutil.copy(helper("c")[0], own)
@@ -50,7 +56,7 @@ def started_by(path: Path, kind: str, level: str | None, **more: Any) -> dict[st
     settings = {
         "outside": str(outside),
         "uid": UID, "gid": GID, "helper": argv, "levels": [level] if level else None,
-        "root": str(workspace(path)), "commands": COMMANDS, "pids": 64, **more,
+        "root": str(root), "commands": COMMANDS, "pids": 64, **more,
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-m", "tests.unit.sandbox_child", json.dumps(settings)],
@@ -88,6 +94,18 @@ def test_normal_user(tmp_path: Path, kind: str, level: str) -> None:
     assert told["level"] == f"{level}-none"
     check(told)
     assert told["report"]["loopback"] == (level != "bare")
+
+
+@pytest.mark.parametrize("level", ["root", "bare"])
+def test_what_proc_shows(tmp_path: Path, level: str) -> None:
+    """Where a process namespace can be made the names of other processes are out of sight; else they are in sight."""
+    line = f"for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done 2>/dev/null | grep -c {os.getpid()}-seen"
+    with subprocess.Popen(["sh", "-c", f"read x; : {os.getpid()}-seen"], stdin=subprocess.PIPE) as other:
+        told = started_by(tmp_path, "c", level, commands=[line.replace("-seen", "[-]seen")])
+        other.kill()
+
+    assert told["level"] == f"{level}-none"
+    assert told["results"][0][1] == ("0\n" if level == "root" else "1\n")
 
 
 @pytest.mark.root
