@@ -7,11 +7,13 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.replayed import begin
 from tests.support.action import ROOT
 from tests.support.scenario import World
 
@@ -46,19 +48,26 @@ jobs:
           TRANSCRIPT: ${{ steps.airlock.outputs.transcript-path }}
           CALLS: ${{ steps.airlock.outputs.tool-calls }}
         run: |
-          printf 'FOLLOWING %%s\\n' "outcome=$OUTCOME" "stop=$STOP" "branch=$BRANCH" "pull=$PULL" "calls=$CALLS"
-          test -s "$TRANSCRIPT" && echo "FOLLOWING transcript=there"
+          printf 'FOLLOWING %%s\\n' "outcome=$OUTCOME" "stop-reason=$STOP" "branch=$BRANCH" \
+            "pull-request-url=$PULL" "tool-calls=$CALLS"
+          test -s "$TRANSCRIPT" && echo "FOLLOWING transcript-path=there"
 """
 
 
 @dataclass
 class Job:
-    """One job as its user finds it."""
+    """One job as its user finds it; `outputs` as a following step has read them."""
 
     status: int
     log: str
-    following: dict[str, str]
+    outputs: dict[str, str]
     artifact: dict[str, bytes]
+    transcript: Path
+    seconds: float
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """Transcript events of one type, from the artifact."""
+        return [e for e in map(json.loads, self.transcript.read_text().splitlines()) if e["type"] == kind]
 
 
 def export(folder: Path) -> Path:
@@ -108,6 +117,8 @@ def run_workflow(
         "GITHUB_RUN_ID": "9009",
         **(env or {}),
     }
+    after = begin(world.workspace, folder)
+    start = time.monotonic()
     done = subprocess.run(
         [
             str(TOOLS / "bin/act"),
@@ -144,12 +155,18 @@ def run_workflow(
         check=False,
     )  # fmt: skip
     log = done.stdout + done.stderr
+    artifact = _artifact(artifacts)
+    downloaded = folder / "downloaded.jsonl"
+    downloaded.write_bytes(artifact.get("transcript.jsonl", b""))
+    after(downloaded)
     words = [line.partition("FOLLOWING ")[2].strip() for line in log.splitlines() if "| FOLLOWING " in line]
     return Job(
         status=done.returncode,
         log=log,
-        following=dict(word.split("=", 1) for word in words),
-        artifact=_artifact(artifacts),
+        outputs=dict(word.split("=", 1) for word in words),
+        artifact=artifact,
+        transcript=downloaded,
+        seconds=time.monotonic() - start,
     )
 
 

@@ -109,9 +109,10 @@ def _nothing_left() -> Iterator[None]:
 def matrix(record_property: Callable[[str, object], None]) -> Callable[..., None]:
     """Adds a row to the table that the session prints at its end."""
 
-    def add(shape: str, event: str, *, image: str, probes: list[dict[str, Any]], stop: str, seconds: float) -> None:
-        backend = probes[0]["backend"] if probes else "none needed"
-        row = f"{shape:18} {event:14} {backend:12} {image:12} {stop:12} {seconds:6.1f} s"
+    def add(shape: str, event: str, *, image: str, result: Any, seconds: float) -> None:
+        backends = [probe["backend"] for probe in result.events("sandbox.probe")]
+        backend, stop = backends[0] if backends else "none needed", result.outputs.get("stop-reason", "none")
+        row = f"{shape:20} {event:14} {backend:12} {image:12} {stop:12} {seconds:6.1f} s"
         record_property(PROPERTY, ("end-to-end runs (shape, event, backend, image, stop reason, time)", row))
 
     return add

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,18 +19,12 @@ from tests.support.scenario import FIX, RUN_ID, World, fixing_turns
 pytestmark = pytest.mark.skipif(not (TOOLS / "bin/act").exists(), reason="no act (.ci/docker-setup)")
 
 
-def events(job: Job, kind: str) -> list[dict[str, Any]]:
-    """Transcript events of one type, from the artifact."""
-    lines = job.artifact["transcript.jsonl"].decode().splitlines()
-    return [event for event in map(json.loads, lines) if event["type"] == kind]
-
-
 def check_whole(world: World, job: Job) -> None:
     """The artifact is complete and valid, nothing in it or in the log holds a secret."""
-    assert {"transcript.jsonl", "summary.md", "outputs"} <= set(job.artifact)
-    path = world.folder / "downloaded.jsonl"
-    path.write_bytes(job.artifact["transcript.jsonl"])
-    assert verify(path) == []
+    assert {"transcript.jsonl", "transcript.html", "summary.md", "outputs"} <= set(job.artifact)
+    assert verify(job.transcript) == []
+    assert job.artifact["transcript.html"].startswith(b"<!DOCTYPE html>")
+    assert world.repository.full_name.encode() in job.artifact["transcript.html"]
     for secret in (world.token, world.api_key):
         assert secret not in job.log
         assert [name for name, data in job.artifact.items() if secret.encode() in data] == []
@@ -39,36 +32,59 @@ def check_whole(world: World, job: Job) -> None:
     assert (world.workspace / ".git/config").is_file()
 
 
+@pytest.fixture(scope="session")
+def users_image(image: str) -> str:
+    """An image of the user's own for commands: Airlock's and a file more, so that a command can tell."""
+    name = "airlock-test:users"
+    build = ["docker", "build", "-q", "-t", name, "-"]
+    subprocess.run(build, input=f"FROM {image}\nRUN touch /users-own\n", text=True, check=True, capture_output=True)
+    return name
+
+
 @pytest.mark.parametrize("sandbox", ["container", "process"])
 def test_a_failed_run_of_a_push_ends_in_a_pull_request(
-    make: Callable[..., World], image: str, gateway: str, sandbox: str
+    make: Callable[..., World], image: str, gateway: str, sandbox: str, matrix: Callable[..., None]
 ) -> None:
-    """By the bundled Dockerfile in one case, by a named image in the other; outputs reach the next step."""
+    """By the bundled Dockerfile in one case, by a named image in the other; outputs reach the next step.
+
+    The runner's docker client has buildx, as a hosted runner's has, so BuildKit builds the Dockerfile here.
+    """
     world = make(owner=0)
     branch = f"airlock/fix-{RUN_ID}"
     event = world.github.event("workflow_run", world.repository, run=RUN_ID)
     inputs = {"sandbox": sandbox, **({"image": image} if sandbox == "process" else {})}
     with ModelServer(fixing_turns(branch), host=gateway) as model:
         job = run_workflow(world, "workflow_run", event, inputs={**inputs, "base-url": model.url})
+    matrix(
+        "composite, act",
+        "workflow_run",
+        image="named" if "image" in inputs else "built here",
+        result=job,
+        seconds=job.seconds,
+    )
 
     (pull,) = world.repository.pulls()
     assert pull.pull is not None
-    assert job.following == {
+    assert job.outputs == {
         "outcome": "done",
-        "stop": "completed",
+        "stop-reason": "completed",
         "branch": branch,
-        "pull": f"{world.github.server_url}/{world.repository.full_name}/pull/{pull.number}",
-        "calls": "9",
-        "transcript": "there",
+        "pull-request-url": f"{world.github.server_url}/{world.repository.full_name}/pull/{pull.number}",
+        "tool-calls": "9",
+        "transcript-path": "there",
     }
     assert job.status == 0
-    assert [(p["backend"], p["ok"]) for p in events(job, "sandbox.probe")] == [(sandbox, True)]
+    assert [(p["backend"], p["ok"]) for p in job.events("sandbox.probe")] == [(sandbox, True)]
     changed = world.repository.git.run("diff", "--name-only", world.head, f"refs/heads/{branch}").decode().split()
     assert changed == ["prices/cart.py"]
+    if sandbox == "container":
+        assert "building with" in job.log
     check_whole(world, job)
 
 
-def test_a_pull_request_is_reviewed(make: Callable[..., World], image: str, gateway: str) -> None:
+def test_a_pull_request_is_reviewed(
+    make: Callable[..., World], image: str, gateway: str, matrix: Callable[..., None]
+) -> None:
     """A comment in place, by a mode that can change nothing."""
     world = make(owner=0)
     repo = world.repository
@@ -84,19 +100,20 @@ def test_a_pull_request_is_reviewed(make: Callable[..., World], image: str, gate
     event = world.github.event("pull_request", repo, number=number)
     with ModelServer(turns, host=gateway) as model:
         job = run_workflow(world, "pull_request", event, inputs={"image": image, "base-url": model.url})
+    matrix("composite, act", "pull_request", image="named", result=job, seconds=job.seconds)
 
-    assert (job.status, job.following["outcome"]) == (0, "done")
+    assert (job.status, job.outputs["outcome"]) == (0, "done")
     issue = repo.issue(number)
     assert issue.pull is not None
     assert [(c.path, c.line) for c in issue.pull.comments] == [("prices/cart.py", 2)]
-    assert "run_command" not in events(job, "agent.rendered")[0]["tools"]
+    assert "run_command" not in job.events("agent.rendered")[0]["tools"]
     check_whole(world, job)
 
 
 def implement_turns(branch: str) -> list[Turn]:
     pull = {"title": "Fix the discount", "body": "", "head": branch, "base": "main"}
     return [
-        Turn(calls=[Call("get_request", {})]),
+        Turn(calls=[Call("get_request", {}), Call("run_command", {"command": "ls -d /users-own"})]),
         Turn(calls=[Call("edit_file", FIX)]),
         Turn(calls=[Call("git_commit", {"message": "Fix the discount"})]),
         Turn(calls=[Call("git_push", {"branch": branch})]),
@@ -107,9 +124,17 @@ def implement_turns(branch: str) -> list[Turn]:
 
 @pytest.mark.parametrize("author", ["maintainer", "outsider"])
 def test_a_comment_asks_for_an_implementation(
-    make: Callable[..., World], image: str, gateway: str, author: str
+    make: Callable[..., World],
+    image: str,
+    users_image: str,
+    gateway: str,
+    author: str,
+    matrix: Callable[..., None],
 ) -> None:
-    """S6: a maintainer gets a pull request, an outsider a run that changes nothing and is not green."""
+    """S6: a maintainer gets a pull request, an outsider a run that changes nothing and is not green.
+
+    Commands run in an image of the user's own.
+    """
     world = make(owner=0)
     repo = world.repository
     number = repo.create_issue("Discount", "It is wrong.").number
@@ -117,20 +142,25 @@ def test_a_comment_asks_for_an_implementation(
     event = world.github.event("issue_comment", repo, number=number, sender=author)
     refs = repo.refs()
     with ModelServer(implement_turns("airlock/discount"), host=gateway) as model:
-        inputs = {"image": image, "base-url": model.url}
+        inputs = {"image": image, "sandbox-image": users_image, "base-url": model.url}
         job = run_workflow(world, "issue_comment", event, inputs=inputs, actor=author)
+    matrix("composite, act", "issue_comment", image="user's", result=job, seconds=job.seconds)
 
     if author == "maintainer":
-        assert (job.status, job.following["outcome"], job.following["branch"]) == (0, "done", "airlock/discount")
+        assert (job.status, job.outputs["outcome"], job.outputs["branch"]) == (0, "done", "airlock/discount")
         assert len(repo.pulls()) == 1
+        (said,) = [result["text"] for result in job.events("tool.result") if result["name"] == "run_command"]
+        assert "/users-own" in said.splitlines()
     else:
-        assert (job.status, job.following["outcome"], job.following["branch"]) == (1, "denied", "")
+        assert (job.status, job.outputs["outcome"], job.outputs["branch"]) == (1, "denied", "")
         assert (repo.refs(), repo.pulls()) == (refs, [])
-        assert events(job, "gate.decision")[0]["mode"] == "restricted"
+        assert job.events("gate.decision")[0]["mode"] == "restricted"
     check_whole(world, job)
 
 
-def test_an_issue_gets_a_plan(make: Callable[..., World], image: str, gateway: str) -> None:
+def test_an_issue_gets_a_plan(
+    make: Callable[..., World], image: str, gateway: str, matrix: Callable[..., None]
+) -> None:
     """A label that configuration names starts it."""
     world = make(owner=0, config='ai:\n  agent:\n    labels: ["plan"]\n  github:\n    logHosts: ["{log_host}"]\n')
     repo = world.repository
@@ -145,8 +175,9 @@ def test_an_issue_gets_a_plan(make: Callable[..., World], image: str, gateway: s
     ]
     with ModelServer(turns, host=gateway) as model:
         job = run_workflow(world, "issues", event, inputs={"image": image, "base-url": model.url})
+    matrix("composite, act", "issues", image="named", result=job, seconds=job.seconds)
 
-    assert (job.status, job.following["outcome"]) == (0, "done")
+    assert (job.status, job.outputs["outcome"]) == (0, "done")
     assert sum("Add a rate." in comment.body for comment in repo.issue(number).comments) == 1
     check_whole(world, job)
 

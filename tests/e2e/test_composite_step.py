@@ -29,16 +29,18 @@ from tests.support.scenario import RUN_ID, World, fixing_turns
 @pytest.mark.parametrize("owner", [1001, 0])
 @pytest.mark.parametrize("sandbox", ["container", "process"])
 def test_a_failed_run_ends_in_a_pull_request(
-    make: Callable[..., World], image: str, gateway: str, sandbox: str, owner: int
+    make: Callable[..., World], image: str, gateway: str, sandbox: str, owner: int, matrix: Callable[..., None]
 ) -> None:
     """The main job with the container's own mounts; outputs, summary and files as a following step finds them."""
     world = make(owner=owner)
     before = tree(world.workspace)
     branch = f"airlock/fix-{RUN_ID}"
     event = world.github.event("workflow_run", world.repository, run=RUN_ID)
+    start = time.monotonic()
     with ModelServer(fixing_turns(branch), host=gateway) as model:
         result: Result = composite(world, "workflow_run", event, model, sandbox=sandbox).run()
 
+    matrix(f"composite, uid {owner}", "workflow_run", image="named", result=result, seconds=time.monotonic() - start)
     assert (result.exit_status, result.outputs["outcome"], result.outputs["branch"]) == (0, "done", branch), result.log
     assert result.outputs["transcript-path"] == str(result.results / "transcript.jsonl")
     assert verify(result.results / "transcript.jsonl") == []

@@ -69,7 +69,12 @@ def check_done(world: World, result: Result, owner: int) -> None:
     ids=["root-with-socket", "root-without-socket", "kubernetes-non-root"],
 )
 def test_the_main_job_reaches_nothing_of_the_runner(
-    make: Callable[..., World], image: str, gateway: str, docker_socket: bool, user: str | None
+    make: Callable[..., World],
+    image: str,
+    gateway: str,
+    docker_socket: bool,
+    user: str | None,
+    matrix: Callable[..., None],
 ) -> None:
     """The job is done by the process backend; a command of the model's reaches none of the runner's folders."""
     world = make()
@@ -83,7 +88,10 @@ def test_the_main_job_reaches_nothing_of_the_runner(
     attack = ATTACK.replace("$TEMP_FOLDER", str(temp))
     turns = [Turn(calls=[Call("run_command", {"command": attack})]), *fixing_turns(branch)]
 
+    start = time.monotonic()
     result, model = act(world, image, gateway, turns, whole=user is not None, docker_socket=docker_socket, user=user)
+    shape = f"container action, {'root' if user is None else '1001'}"
+    matrix(shape, "workflow_run", image="named", result=result, seconds=time.monotonic() - start)
 
     check_done(world, result, 1001)
     said = result.events("tool.result")[0]["text"]
