@@ -109,6 +109,7 @@ class Launch:
             os.close(fd)
         for sock in (brokers, to_broker, to_harness):
             sock.close()
+        self._sandboxes.warm_up()
 
     # -- 4
 
