@@ -62,9 +62,7 @@ class Sandboxes:
         none of them.
         """
         if self._place.engine is not None and self._settings.get("sandbox") != "process":
-            from agent.sandbox.container import load_client
-
-            threading.Thread(target=load_client, name="engine", daemon=True).start()
+            threading.Thread(target=_load_client, name="engine", daemon=True).start()
 
     def start(self, spec: SandboxSpec) -> int:
         """Start a sandbox in the backend that passed its probe.
@@ -209,3 +207,9 @@ class Sandboxes:
         )
         self._made.append(backend)
         return backend
+
+
+def _load_client() -> None:
+    from agent.sandbox.container import load_client
+
+    load_client()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from agent.contract.sandbox import Purpose, SandboxSpec
 from agent.launch_place import Place
 from agent.launch_sandboxes import Sandboxes
+from tests.support.action import ROOT
 from tests.unit.sandbox_rig import GID, UID, workspace
 
 NO_ENGINE = "start a sandbox: find Docker: its socket is not here"
@@ -71,3 +74,30 @@ def test_a_process_backend_that_the_workflow_names_is_taken_whatever_the_image(s
 
     assert (report.backend, report.ok) == ("process", True)
     assert [text for text in report.missing if "container" in text] == []
+
+
+WARM = """
+import sys, threading
+from pathlib import Path
+from agent.launch_place import Place
+from agent.launch_sandboxes import Sandboxes
+engine, inputs = sys.argv[1] or None, {"sandbox": sys.argv[2]}
+place = Place(None, None, Path(engine) if engine else None)
+Sandboxes(inputs, place, state=Path("/nonexistent"), owner=(1, 1), watched=tuple).warm_up()
+[thread.join() for thread in threading.enumerate() if thread.name == "engine"]
+print("docker" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("engine", "asked", "loaded"),
+    [("/engine.sock", "auto", True), ("/engine.sock", "process", False), ("", "auto", False)],
+)
+def test_the_engines_client_is_loaded_at_once_where_it_may_be_used_and_nowhere_else(
+    engine: str, asked: str, loaded: bool
+) -> None:
+    """It is most of what a container's start takes beside the engine, and 28 MB."""
+    command = [sys.executable, "-c", WARM, engine, asked]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.stderr) == (f"{loaded}\n", "")
