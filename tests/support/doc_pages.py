@@ -78,6 +78,22 @@ def named_files(page: str, text: str) -> list[Path]:
     return found + [(ROOT / page).parent / match[1] for match in _LINK.finditer(text)]
 
 
+def dead_anchors(page: str, text: str) -> list[str]:
+    """Links to a heading that the page they name does not have."""
+    dead = []
+    for match in re.finditer(r"\]\((?!https?://)([^)#\s]*)#([^)]+)\)", text):
+        target = (ROOT / page).parent / match[1] if match[1] else ROOT / page
+        if not target.is_file() or match[2] not in _anchors(target.read_text()):
+            dead.append(match[0])
+    return dead
+
+
+def _anchors(text: str) -> set[str]:
+    """Names that GitHub gives to headings: lower case, punctuation left out, hyphens for blanks."""
+    headings = re.findall(r"^#{1,6} (.+)$", re.sub(_FENCE, "", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def _module(name: str) -> Path:
     """The file of a module named by the end of its path, or where it would be."""
     return ROOT / next((path for path in _modules() if f"/{path}".endswith(f"/{name}")), Path(name))

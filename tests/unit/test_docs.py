@@ -7,7 +7,17 @@ import re
 import pytest
 
 from agent.contract.modes import MODES
-from tests.support.doc_pages import HANDED_OVER, ROOT, functions_of, named_files, named_tests, pages, rows, text_of
+from tests.support.doc_pages import (
+    HANDED_OVER,
+    ROOT,
+    dead_anchors,
+    functions_of,
+    named_files,
+    named_tests,
+    pages,
+    rows,
+    text_of,
+)
 
 IDS = {
     **{f"A{n}": 0 for n in range(1, 8)},
@@ -19,11 +29,12 @@ IDS = {
 
 
 @pytest.mark.parametrize("page", pages())
-def test_every_test_and_file_that_a_page_names_exists(page: str) -> None:
+def test_every_test_file_and_heading_that_a_page_names_exists(page: str) -> None:
     """A page that outlives what it describes misleads; a renamed test takes its pages along."""
     text = text_of(page)
 
     assert [f"{path}::{name}" for path, name in named_tests(text) if name not in functions_of(path)] == []
+    assert dead_anchors(page, text) == []
     if page not in HANDED_OVER:
         assert [str(file) for file in named_files(page, text) if not file.exists()] == []
 
@@ -35,6 +46,10 @@ def test_a_page_that_names_what_is_not_there_is_found() -> None:
     )
 
     assert named_tests(lie) == [("tests/unit/test_docs.py", "test_of_nothing")]
+    assert dead_anchors("README.md", "[a](#try-it) [b](#gone) [c](CHANGELOG.md#gone)") == [
+        "](#gone)",
+        "](CHANGELOG.md#gone)",
+    ]
     assert "test_of_nothing" not in functions_of("tests/unit/test_docs.py")
     assert {file.name for file in named_files("README.md", lie) if not file.exists()} == {
         "nothing.py",
