@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import pkgutil
+import sys
 from collections.abc import Sequence
 
 from agent.conformance import batches, endings, limits, weather
@@ -44,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         factory: Factory = pkgutil.resolve_name(options.llm)
     except (ImportError, AttributeError, ValueError) as exc:
-        print(f"--llm {options.llm}: {exc}")
+        said = f"--llm {options.llm} cannot be loaded: {exc}. Give MODULE:FACTORY of a module that Python finds here."
+        print(f"airlock conformance: {said}", file=sys.stderr)
         return 2
     findings = run_suite(factory)
     for finding in findings:

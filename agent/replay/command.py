@@ -22,7 +22,7 @@ def main(argv: list[str]) -> int:
     try:
         done = replay(options.transcript, options.workspace)
     except UserError as exc:
-        print(f"airlock: {exc}", file=sys.stderr)
+        print(f"airlock replay: {exc}", file=sys.stderr)
         return 2
     for fault in done.faults:
         print(f"transcript: {fault}")

@@ -138,10 +138,10 @@ def test_the_command_writes_the_page_and_says_where(tmp_path: Path, capsys: pyte
     assert main([str(tmp_path / "transcript.jsonl"), "-o", str(tmp_path / "p.html")]) == 0
     assert main([str(tmp_path)]) == 0
     assert (tmp_path / "p.html").read_text() == (tmp_path / "transcript.html").read_text()
-    assert main([str(tmp_path / "none")]) == 1
+    assert main([str(tmp_path / "none")]) == 2
     shown = capsys.readouterr()
     assert shown.out == f"1 events: {tmp_path}/p.html\n1 events: {tmp_path}/transcript.html\n"
-    assert shown.err == f"airlock: {tmp_path}/none: No such file or directory.\n"
+    assert shown.err == f"airlock view: {tmp_path}/none: No such file or directory.\n"
 
 
 # ------------------------------------------------------------------ in a real browser
