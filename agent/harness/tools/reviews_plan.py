@@ -71,12 +71,15 @@ def make_plan(
     posted: dict[str, list[str]] = {}
     for comment, mark in earlier:
         posted.setdefault(mark.key, []).append(str(comment.get("body") or ""))
-    reviews = list(own_bodies)
-    for finding in dict.fromkeys(findings):  # a word-for-word repetition at one place is one finding
+    asked = dict.fromkeys(findings)  # a word-for-word repetition at one place is one finding
+    folded = _Folded(own_bodies, (where(finding.anchor) for finding in asked))
+    for finding in asked:
         verdict = place(finding.anchor, files)
+        if folded.holds(finding, anywhere=verdict.anchor is None):
+            plan.known.append(finding)
+            continue
         if verdict.anchor is None:
-            known = any(_says(body, finding) for body in reviews)
-            plan.known.append(finding) if known else plan.folded.append((finding, verdict.reason))
+            plan.folded.append((finding, verdict.reason))
             continue
         mark = _mark(verdict.anchor, files[verdict.anchor.path])
         said = posted.get(mark.key, [])
@@ -112,13 +115,25 @@ def folded_line(finding: Finding) -> str:
     return head + text.replace("\n", "\n  ")
 
 
-def _says(body: str, finding: Finding) -> bool:
-    """An earlier review's body holds this finding, under the same file."""
-    start = f"- `{finding.anchor.path}:"
-    for part in body.split("\n- `")[1:] if "\n- `" in body else [body.removeprefix("- `")]:
-        if ("- `" + part).startswith(start) and same_finding(part.partition("`:")[2], finding.body):
-            return True
-    return False
+class _Folded:
+    """What earlier reviews hold in their bodies; one entry stands for one finding, so that none is lost to another."""
+
+    def __init__(self, bodies: Iterable[str], asked: Iterable[str]) -> None:
+        parts = (part for body in bodies for part in ("\n" + body).split("\n- `")[1:])
+        self._entries = [(place.replace("\n", " "), text) for place, _, text in (p.partition("`: ") for p in parts)]
+        self._asked = {place.replace("`", "") for place in asked}
+
+    def holds(self, finding: Finding, *, anywhere: bool) -> bool:
+        """Whether an entry says this at this place; `anywhere`: or in this file, since a push moves lines."""
+        own = where(finding.anchor).replace("`", "")
+        start = finding.anchor.path.replace("`", "") + ":"
+        for entry in self._entries:
+            place_of_it, text = entry
+            moved = anywhere and place_of_it.startswith(start) and place_of_it not in self._asked
+            if (place_of_it == own or moved) and same_finding(text, finding.body):
+                self._entries.remove(entry)
+                return True
+        return False
 
 
 def review_body(body: str, folded: Iterable[tuple[Finding, str]]) -> str:
