@@ -107,7 +107,7 @@ class GitOperations:
         run = self._run
         run.require("create_pull_request", Tier.GIT)
         publisher = self._publisher()
-        title = neutralise(call.text("title", cap=256))
+        title = neutralise(self._redactor.outside(call.text("title", cap=256)))
         body = call.text("body", default="", cap=100_000)
         head, base = call.text("head", cap=1000), call.text("base", cap=1000)
         run.count_act()
