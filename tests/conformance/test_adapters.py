@@ -8,10 +8,12 @@ import pytest
 
 from agent.conformance import BEHAVIOURS, Behaviour, Finding, Scripted, main, run_suite
 from agent.harness.loop import LlmReply, LlmRequest, ToolCall
+from docs.examples import llm_adapter
 from tests.conformance import adapters
 
 FACTORIES = {
     "toy": Scripted,
+    "a host's own": llm_adapter.scripted,
     "anthropic": adapters.anthropic,
     "openai-chat": adapters.chat,
     "openai-responses": adapters.responses,
@@ -76,6 +78,8 @@ def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     out = capsys.readouterr().out
     assert f"{len(BEHAVIOURS)} of {len(BEHAVIOURS)} behaviours held" in out
+    assert main(["--llm", "docs.examples.llm_adapter:scripted"]) == 0
+    assert "held for docs.examples.llm_adapter:scripted" in capsys.readouterr().out
     assert main(["--llm", "tests.conformance.test_adapters:LosesCalls"]) == 1
     assert "BROKEN Each call of a turn" in capsys.readouterr().out
     assert main(["--llm", "tests.conformance.test_adapters:Nothing"]) == 2
