@@ -77,6 +77,7 @@ class Broker:
         self._run: RunState | None = None
         self._live: Live | None = None
         self._cancelled = False
+        self._dry_run = True
         self._numbers = itertools.count(1)  # of requests, one after another in the transcript whoever sends them
         self._ready = threading.Event()
         self._control = Caller(control, on_notice=self._notice)  # last: a cancel may come at once
@@ -99,6 +100,7 @@ class Broker:
         self._results = Results(self._folder, self._redactor)
         self._transcript = Transcript(self._results.transcript, self._redactor, time.time)
         settings = read_settings(self._plan)
+        self._dry_run = settings.dry_run
         secrets = SecretStore.from_inputs(self._secret_inputs)
         for name, value in secrets.for_redaction().items():
             self._redactor.add(name, value)
@@ -125,7 +127,7 @@ class Broker:
             unregistered_secrets=self._redactor.unregistered,
         )
         run = self._prepare(settings, opening)
-        egress = self._egress(opening.policy, secrets, transport, run=run, dry_run=settings.dry_run)
+        egress = self._egress(opening.policy, secrets, transport, run=run)
         self._live = acknowledge(settings, opening, run, egress)
         # 6, 7. workspace, sandbox and setup
         equipment = Equipment(self._plan, settings, opening, run, egress, self._control, self._redactor, self._log)
@@ -137,15 +139,7 @@ class Broker:
 
     # -- parts of the start
 
-    def _egress(
-        self,
-        policy: Any,
-        secrets: SecretStore,
-        transport: Transport,
-        run: RunState | None = None,
-        *,
-        dry_run: bool = True,  # before the run is opened, nothing is written
-    ) -> Egress:
+    def _egress(self, policy: Any, secrets: SecretStore, transport: Transport, run: RunState | None = None) -> Egress:
         return Egress(
             policy,
             secrets,
@@ -154,7 +148,7 @@ class Broker:
             redactor=self._redactor,
             remaining_s=run.remaining_s if run else lambda: 60.0,
             write_pause_s=float(self._plan.get("airlock.write_pause", 1.0)),
-            dry_run=dry_run,
+            dry_run=self._dry_run,
             numbers=self._numbers,
         )
 
