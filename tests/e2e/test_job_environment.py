@@ -29,9 +29,8 @@ from tests.support.scenario import RUN_ID, World, fixing_turns
 BRANCH = f"airlock/fix-{RUN_ID}"
 
 
-@pytest.mark.parametrize("sandbox", ["container", "process"])
 def test_a_job_in_a_container_ends_in_a_pull_request(
-    make: Callable[..., World], image: str, gateway: str, sandbox: str, matrix: Callable[..., None]
+    make: Callable[..., World], image: str, gateway: str, matrix: Callable[..., None]
 ) -> None:
     """The step's paths are not the engine's: it finds them by the mounts of the job's container."""
     world = make()
@@ -39,13 +38,13 @@ def test_a_job_in_a_container_ends_in_a_pull_request(
     event = world.github.event("workflow_run", world.repository, run=RUN_ID)
     start = time.monotonic()
     with ModelServer(fixing_turns(BRANCH), host=gateway) as model:
-        action = composite(world, "workflow_run", event, model, sandbox=sandbox)
+        action = composite(world, "workflow_run", event, model, sandbox="container")
         with job_container(action.environment, RUNNER) as action.job:
             result = action.run()
 
     matrix("composite, container:", "workflow_run", image="named", result=result, seconds=time.monotonic() - start)
     assert (result.exit_status, result.outputs["outcome"], result.outputs["branch"]) == (0, "done", BRANCH), result.log
-    assert [(p["backend"], p["ok"]) for p in result.events("sandbox.probe")] == [(sandbox, True)]
+    assert [(p["backend"], p["ok"]) for p in result.events("sandbox.probe")] == [("container", True)]
     assert result.outputs["transcript-path"].startswith("/__w/_temp/airlock-")
     assert BRANCH in result.summary
     assert tree(world.workspace / ".git") == before
@@ -108,24 +107,18 @@ def test_an_engine_that_listens_elsewhere_is_used(make: Callable[..., World], im
     assert sum(path.endswith(b"/containers/create") for path in requests) >= 2, "Airlock's own, and the sandboxes'"
 
 
-@pytest.mark.parametrize("exempt", [False, True])
-def test_a_jobs_proxy_is_used_and_its_exceptions_are_kept(
-    make: Callable[..., World], image: str, gateway: str, exempt: bool
-) -> None:
-    """Model, API, logs and git go through the proxy, but for the hosts that NO_PROXY names."""
+def test_a_jobs_proxy_is_used_for_everything(make: Callable[..., World], image: str, gateway: str) -> None:
+    """Model, API and logs go through it, out of the action's container."""
     world = make()
     event = world.github.event("workflow_run", world.repository, run=RUN_ID)
     with ModelServer(fixing_turns(BRANCH), host=gateway) as model, proxy(gateway) as (url, seen):
         action = composite(world, "workflow_run", event, model, sandbox="process")
         action.environment |= {"http_proxy": url, "https_proxy": url}
-        if exempt:
-            action.environment["no_proxy"] = f"localhost,{gateway}"
         result = action.run()
 
     assert (result.exit_status, result.outputs["outcome"]) == (0, "done"), result.log
-    hosts = {urlsplit(target).netloc for target in seen}
-    everything = {urlsplit(u).netloc for u in (model.url, world.github.api_url, world.github.storage_url)}
-    assert hosts == (set() if exempt else everything)
+    everything = {urlsplit(url).netloc for url in (model.url, world.github.api_url, world.github.storage_url)}
+    assert {urlsplit(target).netloc for target in seen} == everything
 
 
 @contextmanager
