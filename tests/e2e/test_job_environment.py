@@ -14,8 +14,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
-
 from agent.broker.transcript import verify
 from tests.e2e.act import RUNNER
 from tests.e2e.conftest import docker
