@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent.contract.errors import AirlockError
-from agent.contract.sandbox import Purpose, SandboxSpec
+from agent.contract.sandbox import Purpose, SandboxSpec, unprivileged
 from agent.doctor_finding import FAIL, OK, WARNING, Finding
 from agent.kernel.landlock import landlock_abi, missing
 from agent.kernel.prctl import libc
@@ -22,7 +22,6 @@ from agent.launch_place import ENGINE, Place, find_place
 from agent.launch_sandboxes import Sandboxes
 from agent.sandbox.engine import own_container
 
-UNPRIVILEGED = 61001  # as launch has it: whom commands run as where this is root
 _NEWUSER, _NEWNET = 0x10000000, 0x40000000
 
 
@@ -155,7 +154,7 @@ def _probe(name: str, image: str, place: Place) -> Finding:
         "process": "Without a sandbox only read and comment modes run. See landlock, seccomp and namespaces above.",
         "container": "Name the image with --image (input `sandbox-image`), and see docker above.",
     }[name]
-    owner = (UNPRIVILEGED, UNPRIVILEGED) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    owner = unprivileged(0, 0) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
     with tempfile.TemporaryDirectory(prefix="airlock-doctor-") as folder:
         state, root = Path(folder), Path(folder, "work")
         state.chmod(0o711)

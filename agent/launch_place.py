@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent.contract.sandbox import unprivileged
+
 STATE = Path("/var/lib/airlock")  # a volume of the action's container, so that sibling containers can share parts
 GIT = Path("/airlock-git")  # the real git folder; `.git` of the workspace is covered by a volume then
 ENGINE = Path("/var/run/docker.sock")
-UNPRIVILEGED = 61001  # owner of the workspace for the run where it belongs to uid 0; no account has this id
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ def unprivileged_owner(workspace: str) -> tuple[int, int]:
     try:
         info = os.stat(workspace)
     except OSError:
-        return UNPRIVILEGED, UNPRIVILEGED
-    return (info.st_uid, info.st_gid) if info.st_uid != 0 else (UNPRIVILEGED, UNPRIVILEGED)
+        return unprivileged(0, 0)
+    return unprivileged(info.st_uid, info.st_gid)
 
 
 def results_folder(settings: dict[str, Any]) -> str:

@@ -6,6 +6,14 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+UNPRIVILEGED = 61001
+"""Owner of the workspace for the run where it belongs to uid 0; no account has this id."""
+
+
+def unprivileged(uid: int, gid: int) -> tuple[int, int]:
+    """Who harness and commands run as where we are root: the workspace's owner, and never user or group 0."""
+    return (uid, gid or uid) if uid else (UNPRIVILEGED, UNPRIVILEGED)
+
 
 class Purpose(StrEnum):
     """Why a sandbox exists. A gate (stop, prepush) gets a fresh one of its own."""

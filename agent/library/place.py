@@ -22,10 +22,10 @@ from agent.broker.git.shadow import ShadowGit
 from agent.broker.git.worktree import WorkTree
 from agent.broker.workbench import open_bench
 from agent.contract.errors import UpstreamError, UserError
+from agent.contract.sandbox import unprivileged
 from agent.library.origin import Brought, Origin
 from agent.library.words import OfferedCommit
 
-UNPRIVILEGED = 61001  # whom commands run as where the workspace is root's; no account has this id
 DIFF_CAP = 4 << 20  # bytes of the whole diff in a result
 
 
@@ -145,4 +145,4 @@ def _owner(workspace: Path) -> Owner:
     if os.geteuid() != 0:
         return Owner(os.geteuid(), os.getegid())
     status = workspace.stat()
-    return Owner(status.st_uid, status.st_gid or status.st_uid) if status.st_uid else Owner(UNPRIVILEGED, UNPRIVILEGED)
+    return Owner(*unprivileged(status.st_uid, status.st_gid))

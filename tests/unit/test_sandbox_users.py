@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agent.contract.sandbox import UNPRIVILEGED, unprivileged
 from agent.kernel.landlock import landlock_abi
 from tests.unit.sandbox_rig import GID, ROOT, UID, helper, workspace
 
@@ -127,3 +128,19 @@ def test_root_in_a_default_container(tmp_path: Path, kind: str) -> None:
     ]
     check(told)
     assert os.stat(tmp_path / "ws" / "f").st_uid == UID
+
+
+@pytest.mark.parametrize(
+    ("owner", "who"),
+    [
+        ((1001, 121), (1001, 121)),
+        ((1001, 0), (1001, 1001)),  # root's group reads what root keeps from others
+        ((0, 0), (UNPRIVILEGED, UNPRIVILEGED)),
+        ((0, 1001), (UNPRIVILEGED, UNPRIVILEGED)),
+    ],
+)
+def test_commands_run_as_the_workspaces_owner_and_never_as_user_or_group_root(
+    owner: tuple[int, int], who: tuple[int, int]
+) -> None:
+    """Where the runner is root."""
+    assert unprivileged(*owner) == who
