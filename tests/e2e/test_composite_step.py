@@ -17,8 +17,7 @@ import pytest
 
 from agent.broker.transcript import verify
 from tests.e2e.conftest import docker
-from tests.e2e.job import composite as composite
-from tests.e2e.job import tree
+from tests.e2e.job import composite, tree
 from tests.support.action import Result
 from tests.support.model_server import ModelServer
 from tests.support.model_turns import Call, Turn
