@@ -322,6 +322,24 @@ def test_null_bodies_deleted_users_and_comments_of_nobody_are_read(
         assert "ghost (deleted account)" in tools("list_comments", number=issue).text
 
 
+def test_linked_issues_are_this_repositorys_and_an_issue_is_no_pull_request(
+    github: GitHubSim, repo: Repository, tmp_path: Path
+) -> None:
+    """Closing words in every form; another repository's number is not ours; the wrong tool names the right one."""
+    body = (
+        "Fixes #3, closes: acme/shop#4 and resolves https://github.com/Acme/Shop/issues/5.\n"
+        "Fixes other/repo#6, closes https://github.com/other/shop/issues/7, prefixes #8, see #9, fixed #3."
+    )
+    issue = repo.create_issue("Only an issue", "text").number
+    facts = pull(repo, {"a.py": HEAD}, tmp_path / "w", body=body)
+    with sim_tools(github, repo, tmp_path / "w", **facts) as tools:
+        assert "\nlinked issues: #3, #4, #5\n" in tools("get_pull_request").text
+        wrong = tools("get_pull_request", number=issue)
+        assert (wrong.is_error, wrong.text) == (True, f"#{issue} is an issue and no pull request: get_issue shows it.")
+        assert "404" in tools("get_pull_request", number=9_999).text
+        assert "pull request, state: open" in tools("get_issue").text
+
+
 def test_a_pull_request_whose_fork_and_author_are_gone_is_read(tmp_path: Path) -> None:
     """GitHub answers null for both, against its own published description: so this world is not held to it."""
     with GitHubSim(tmp_path / "github") as github:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from agent.contract.errors import ToolInputError, UpstreamError
 from agent.contract.modes import Tier
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools.context import ToolContext
@@ -19,7 +20,8 @@ from agent.harness.tools.github_read_files import LIST_FILES, last_reviewed
 from agent.harness.tools.github_write import own_login
 
 _LINKED = re.compile(
-    r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+(?:https?://\S+/issues/|([\w.-]+/[\w.-]+)?#)(\d{1,9})"
+    r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+"
+    r"(?:https?://[^\s/]+/([\w.-]+/[\w.-]+)/issues/|([\w.-]+/[\w.-]+)?#)(\d{1,9})"
 )
 
 
@@ -42,16 +44,27 @@ def _side(side: Any, repository: str) -> str:
     return f"{side.get('ref')} at {side.get('sha')} ({where})"
 
 
-def linked_issues(*texts: Any) -> tuple[int, ...]:
-    """Numbers that closing words name, in order."""
-    found = [int(m[2]) for text in texts if isinstance(text, str) for m in _LINKED.finditer(text)]
-    return tuple(dict.fromkeys(found))
+def linked_issues(repository: str, *texts: Any) -> tuple[int, ...]:
+    """Numbers of this repository's issues that closing words name, in order; another repository's are left out."""
+    own = repository.casefold()
+    found = [m for text in texts if isinstance(text, str) for m in _LINKED.finditer(text)]
+    return tuple(dict.fromkeys(int(m[3]) for m in found if (m[1] or m[2] or repository).casefold() == own))
+
+
+def _read_pull(api: GitHub, number: int) -> dict[str, Any]:
+    """The pull request; an issue of this number is told for what it is."""
+    try:
+        return api.get(f"/pulls/{number}", "read pull request")
+    except UpstreamError as exc:
+        if exc.status == 404 and api.find(f"/issues/{number}"):
+            raise ToolInputError(f"#{number} is an issue and no pull request: get_issue shows it.") from exc
+        raise
 
 
 def _get_pull_request(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     number = number_of(args, ctx)
     api = GitHub(ctx)
-    pull = api.get(f"/pulls/{number}", "read pull request")
+    pull = _read_pull(api, number)
     state = "merged" if pull.get("merged") else "draft" if pull.get("draft") else str(pull.get("state"))
     lines = [
         f"#{number} {pull.get('title')}",
@@ -70,7 +83,7 @@ def _get_pull_request(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     reviewed = last_reviewed(reviews.items, own_login(ctx))
     if reviewed:
         lines.append(f"reviewed by this action last at {reviewed}: list_pull_request_files new_only shows what is new")
-    linked = linked_issues(pull.get("title"), pull.get("body"))
+    linked = linked_issues(ctx.facts.repository, pull.get("title"), pull.get("body"))
     if linked:
         lines.append("linked issues: " + ", ".join(f"#{n}" for n in linked))
     return ToolOutput("\n".join([*lines, "", clip_body(pull.get("body"))]))
