@@ -15,7 +15,6 @@ import http.client
 import itertools
 import json
 import multiprocessing
-import resource
 import socket
 import statistics
 import sys
@@ -181,7 +180,6 @@ def main() -> None:
             print(
                 f"{kind + ', ' + label:22}{row}{growth:16.2f}{cells[-1] / floor:10.2f}{used:13.2f}{used / least:10.2f}"
             )
-    print(f"peak RSS of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
     server.kill()
 
 
