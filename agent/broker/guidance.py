@@ -33,11 +33,15 @@ class Guidance:
     problem: str = ""
 
 
-def guidance_branch(trigger: Trigger, base: str, default: str) -> str:
-    """The branch whose guidance counts: never one that the change under work could have written."""
-    if trigger.is_pull_request or trigger.head.is_fork:
-        return trigger.base_ref or default
-    return trigger.base_ref or base
+def guidance_branch(trigger: Trigger, base: str, default: str, prefix: str) -> str:
+    """The branch whose guidance counts: never one that the change under work, or an earlier run, could have written.
+
+    Args:
+        prefix: of this action's own branches. A pull request can be based on one of them, and a model wrote what
+            stands there.
+    """
+    branch = trigger.base_ref or (default if trigger.is_pull_request or trigger.head.is_fork else base)
+    return default if branch.casefold().startswith(prefix.casefold()) else branch
 
 
 def read_guidance(tip: Callable[[], str], files_at: Callable[[str], TrustedFiles]) -> Guidance:

@@ -31,7 +31,8 @@ def handlers(run: RunState, egress: Egress, opening: Opening, redactor: Redactor
 
     @cache
     def guidance() -> Guidance:
-        branch = guidance_branch(opening.trigger, opening.base_branch, opening.default_branch)
+        prefix = opening.config.agent.branch_prefix
+        branch = guidance_branch(opening.trigger, opening.base_branch, opening.default_branch, prefix)
         known = opening.config_sha if branch == opening.default_branch else None
         return read_guidance(lambda: known or branch_tip(api, branch), lambda commit: TrustedFiles(api, commit))
 

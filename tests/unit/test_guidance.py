@@ -51,14 +51,17 @@ def test_the_two_files_are_read_cut_and_failures_are_told() -> None:
         ({"is_pull_request": False, "base_ref": None}, "topic"),
         ({"is_pull_request": False, "base_ref": "release/1"}, "release/1"),
         ({"is_pull_request": False, "base_ref": None, "fork": True}, "main"),
+        ({"is_pull_request": True, "base_ref": "airlock/issue-9"}, "main"),
+        ({"is_pull_request": True, "base_ref": "Airlock/x"}, "main"),
+        ({"is_pull_request": True, "base_ref": "airlocks"}, "airlocks"),
     ],
 )
 def test_the_branch_is_never_one_that_the_change_could_have_written(fields: dict[str, Any], branch: str) -> None:
-    """A fork chooses the name of its branch, so that name decides nothing."""
+    """A fork chooses its branch's name, so that decides nothing; on a branch of ours a model wrote the guidance."""
     fork = fields.pop("fork", False)
     head = Head(sha="a" * 40, ref="topic", repository="evil/x" if fork else "o/r", is_fork=fork)
     trigger = Trigger("x", None, "o/r", 1, "main", "mona", "mona", Account("mona"), head=head, **fields)
-    assert guidance_branch(trigger, "topic", "main") == branch
+    assert guidance_branch(trigger, "topic", "main", "airlock/") == branch
 
 
 def test_guidance_stands_bare_beside_a_framed_request(tmp_path: Path) -> None:
