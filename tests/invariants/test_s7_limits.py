@@ -12,10 +12,11 @@ import pytest
 
 from agent.broker.closing import make_report
 from agent.broker.limits import Limits, Meter
+from agent.broker.report.facts import RAISE
 from agent.broker.state import RunState
 from agent.broker.usage import tokens_used
 from agent.contract.facts import RunFacts
-from agent.contract.outcomes import StopReason
+from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.contract.totals import Totals
 from tests.support.github_sim import GitHubSim
 from tests.support.model_server import ModelServer
@@ -94,12 +95,17 @@ def test_one_huge_answer_is_counted_cut_and_kept_out_of_everything_that_has_a_ca
 def test_a_cap_ends_the_run_within_two_seconds(
     world: World, inputs: dict[str, str], turns: list[Turn], reason: str
 ) -> None:
-    """From the moment that the cap is reached to the last event, report and comment included."""
+    """From the moment that the cap is reached to the last event, report and comment included; the comment names the
+    cap, what was done and what was not, and how to raise it."""
     event = world.github.event("workflow_run", world.repository, run=RUN_ID)
     with ModelServer(turns) as model:
         result = world.run("workflow_run", event, model, inputs=inputs)
     (end,) = result.events("run.end")
     assert end["stop_reason"] == reason
+    (issue,) = world.repository.data.issues.values()
+    stopped = StopReason(reason)
+    for words in (OUTCOMES[stopped].sentence, RAISE[stopped], "**Done:**", "**Not done:**"):
+        assert (issue.body or "").count(words) == 1
     if reason == "timeout":
         reached = result.events("run.start")[0]["ts"] + 60 * float(inputs["timeout-minutes"])
     else:
