@@ -136,11 +136,11 @@ def paths_to_cover(protected: Iterable[str], allowed: Iterable[str] = ()) -> tup
     of reach already, and the sandbox's own is meant to be written. A path that an allowed entry lies above, at or
     below is left to the gate as a whole.
     """
-    taken_back = [entry.strip("/") for entry in allowed]
+    taken_back = [_plain(entry) for entry in allowed]
     kept: dict[str, None] = {}
     for path in (entry.strip("/") for entry in protected):
         plain = all(part not in ("", ".", "..") for part in path.split("/")) and not _is_pattern(path)
-        if plain and not has_git_name(path) and not any(_meet(path, entry) for entry in taken_back):
+        if plain and not has_git_name(path) and not any(_meet(_plain(path), entry) for entry in taken_back):
             kept[path] = None
     return tuple(kept)
 
@@ -150,5 +150,7 @@ def _is_pattern(entry: str) -> bool:
 
 
 def _meet(path: str, allowed: str) -> bool:
-    above, below = f"{path}/".startswith(f"{allowed}/"), f"{allowed}/".startswith(f"{path}/")
-    return _is_pattern(allowed) or above or below
+    """An allowed entry may match something at, above or below a path; of a pattern its plain beginning is compared."""
+    names = allowed.split("/")
+    plain = "/".join(names[: next((i for i, name in enumerate(names) if _is_pattern(name)), len(names))])
+    return not plain or f"{path}/".startswith(f"{plain}/") or f"{plain}/".startswith(f"{path}/")

@@ -115,6 +115,8 @@ def test_commands_cannot_change_a_protected_path_in_a_container(tmp_path: Path) 
         (("docs/**", "*.lock", "a[1]", "a/../b", ".", "", "sub/.GIT/hooks"), (), ()),
         ((".github", "ci/x.sh", "cinema"), (".github/labels.yml", "ci"), ("cinema",)),
         ((".github", "ci"), ("*.md",), ()),
+        ((".github", "ci/x.sh"), ("/.GitHub/**",), ("ci/x.sh",)),
+        ((".github/workflows", "ci/x.sh"), (".github/*/x.yml", "cinema/*"), ("ci/x.sh",)),
     ],
 )
 def test_which_paths_can_be_covered(
