@@ -32,9 +32,9 @@ const table = (heads, rows) => {
   return el("table", "", el("thead", "", row(th, heads)),
     el("tbody", "", ...rows.map((cells) => row((w) => el("td", "", w), cells))));
 };
-const byTool = (totals) => {
-  const rows = Object.entries((totals || {}).tools || {});
-  return rows.length ? table(["Tool", "Calls", "Errors", "Time"],
+const timesOf = (totals) => {
+  const rows = ["models", "tools", "hooks"].flatMap((kind) => Object.entries((totals || {})[kind] || {}));
+  return rows.length ? table(["Model, tool or hook", "Calls", "Errors", "Time"],
     rows.map(([name, t]) => [name, num(t.calls) + "", num(t.errors) + "", secs(num(t.ms))])) : null;
 };
 const took = (e) => e.ms === undefined ? "" : secs(num(e.ms));
@@ -109,7 +109,7 @@ const RENDER = {
     head("Tools shown", dim(many((e.tools || []).length, "tool") + (e.known ? ", as before" : ""))),
     e.known ? null : text((e.tools || []).join(" "))],
   "limit": (e) => [head("Limit reached: " + str(e.limit), tag("limit", "warn")), text(e.how_to_raise)],
-  "run.end": (e) => [head("Outcome: " + str(e.outcome), dim(str(e.stop_reason))), text(e.output), byTool(e.totals)],
+  "run.end": (e) => [head("Outcome: " + str(e.outcome), dim(str(e.stop_reason))), text(e.output), timesOf(e.totals)],
 };
 const fallback = (e) => {
   const rest = fields(e);

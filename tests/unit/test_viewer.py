@@ -195,7 +195,8 @@ def run_of(turns: int, size: int) -> list[dict[str, Any]]:
     diff = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-x = 1\n+x = 3\n y = 2"
     events.append({"type": "diff", "text": diff, "added": 1, "removed": 1})
     end = {"type": "run.end", "stop_reason": "completed", "outcome": "done", "exit_status": 0, "output": "Fixed."}
-    return [*events, end]
+    totals = {"tools": {"run_command": {"calls": 6, "errors": 1, "ms": 4100.0}}, "models": {"m": {"calls": turns}}}
+    return [*events, {**end, "totals": totals}]
 
 
 def page_of(events: list[dict[str, Any]], tmp_path: Path) -> Path:
@@ -287,6 +288,8 @@ def test_diffs_and_the_chart_are_rendered(tab: Browser, tmp_path: Path) -> None:
     assert "at most 970, 9,655 in all" in label
     assert "cost so far, up to $0.0400" in label
     assert tab.js("document.querySelectorAll('#use tbody tr').length") == 10
+    times = "[...document.querySelectorAll('#turns tbody tr')].map(r => [...r.cells].map(c => c.textContent).join('|'))"
+    assert tab.js(times) == ["m|10|0|0 ms", "run_command|6|1|4.1 s"]
 
 
 @needs_chromium
