@@ -64,11 +64,14 @@ fix: $(READY)
 docs: $(READY)
 	$(PY) -m tests.support.configuration_page
 
-# Decisions that let something out: every statement and branch of them is reached by their own tests.
+# Decisions that let something out, by their own tests, and the loop, by the conformance suite on a toy adapter alone:
+# every statement and branch of them is reached.
 DECISIONS := agent.broker.policy agent.broker.gate agent.broker.own_branch
 cover: $(READY)
 	@$(PY) -m pytest -q -p no:cacheprovider $(DECISIONS:%=--cov=%) --cov-branch --cov-report=term-missing:skip-covered \
 	  --cov-fail-under=100 tests/unit/test_policy_*.py tests/unit/test_gate.py tests/unit/test_own_branch.py
+	@$(PY) -m pytest -q -p no:cacheprovider --cov=agent.harness.loop --cov-branch --cov-report=term-missing:skip-covered \
+	  --cov-fail-under=100 tests/conformance -k toy
 
 scope: $(READY_RUN)
 	@$(PY) -m agent scope

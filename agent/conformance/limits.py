@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 from agent.conformance.bench import Bench, Clock, call, expect, say, use
 from agent.conformance.suite import behaviour, unanswered
 from agent.harness.loop import (
+    CancelledError,
     CancelToken,
     Limits,
     LlmPort,
@@ -175,6 +177,22 @@ def cancelled_while_the_model_thinks(bench: Bench) -> None:
     result = bench.run(wrap=wrap, cancel=cancel)
     free.set()
     expect((result.stop_reason, result.ok, unanswered(result)), (StopReason.CANCELLED, False, []), "end")
+
+
+@behaviour
+def cancelled_in_the_middle_of_an_answer(bench: Bench) -> None:
+    """What an adapter says that its half answer has cost is counted, when it notices a cancel soon."""
+    cancel = CancelToken()
+
+    class Notices:
+        def complete(self, _request: LlmRequest, /) -> LlmReply:
+            time.sleep(0.1)
+            cancel.cancel()
+            time.sleep(0.1)  # until the loop waits no more
+            raise CancelledError("cancelled", Usage(100, output_tokens=7))
+
+    result = bench.run(wrap=lambda _: Notices(), cancel=cancel)
+    expect((result.stop_reason, result.usage), (StopReason.CANCELLED, Usage(100, output_tokens=7)), "end and usage")
 
 
 @behaviour

@@ -11,7 +11,7 @@ from agent.harness.loop.ports import LlmPort, OptimizerPort
 from agent.harness.loop.watch import AuthGate, Ended, Watch
 from agent.harness.loop.words import Limits, LlmReply, LlmRequest, LoopTool, Message, StopReason, Usage
 
-_LINGER_S = 0.3  # for an adapter to notice a cancel and say what its half answer cost
+_LINGER_S = 0.5  # for an adapter to notice a cancel and say what its half answer cost
 _STOPS = {
     BudgetError: StopReason.BUDGET,
     DeadlineError: StopReason.TIMEOUT,
