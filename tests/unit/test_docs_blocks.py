@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -147,6 +148,30 @@ def test_python_compiles_and_calls_what_there_is(block: Block) -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
             keywords = {keyword.arg: None for keyword in node.keywords if keyword.arg}
             inspect.signature(getattr(agent, node.func.id)).bind(*node.args, **keywords)
+
+
+@pytest.mark.parametrize("block", [block for block in of("python") if "import" in block.text], ids=str)
+def test_python_runs_up_to_the_run_itself(
+    block: Block, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A real client and real tools, handed to a `run_agent` that answers; docs/examples is run whole elsewhere."""
+    handed: list[inspect.BoundArguments] = []
+    signature = inspect.signature(agent.run_agent)
+
+    def answer(*arguments: Any, **options: Any) -> Any:
+        handed.append(signature.bind(*arguments, **options))
+        return SimpleNamespace(ok=True, output="said by the model", reason="")
+
+    monkeypatch.setattr(agent, "run_agent", answer)
+    monkeypatch.setenv("KEY", "k")
+    tool = agent.AgentTool("look", agent.Tier.READ, "Look.", {"type": "object"}, lambda *_: agent.ToolOutput("x"))
+    exec(compile(block.text, str(block), "exec"), {"key": "k", "fetch_advisory": tool})
+
+    (bound,) = handed
+    assert isinstance(bound.arguments["client"], agent.Client)
+    assert [type(one) for one in bound.arguments["tools"]] == [agent.AgentTool]
+    assert bound.arguments["mode"].name == "review"
+    assert "said by the model" in capsys.readouterr().out
 
 
 def commands() -> list[tuple[str, list[str]]]:
