@@ -45,7 +45,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for title, lines in tables.items():
         terminalreporter.section(title)
         terminalreporter.write_line("\n".join(lines))
-        (folder() / f"{title.replace(' ', '-')}.txt").write_text("\n".join(lines) + "\n")
+        name = title.partition(":")[0].replace(" ", "-")
+        (folder() / f"{name}.txt").write_text("\n".join([title, *lines]) + "\n")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

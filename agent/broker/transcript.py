@@ -24,7 +24,7 @@ from agent.contract.errors import UpstreamError, UserError
 from agent.contract.totals import Totals
 from agent.contract.transcript import EVENTS, FIRST
 
-FIELD_CAP = 200_000  # characters of one text; what is over lies whole in the results folder's `output`
+FIELD_CAP = 200_000  # characters of one text; what is over lies whole in the results folder's `commands`
 DEPTH_CAP = 40
 
 
