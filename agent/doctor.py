@@ -86,7 +86,7 @@ def examine(
     yield from reachable(asker, "github api", options.api_url)
     yield from _hosts(asker, options, config)
     for name in options.token_env:
-        yield from token(asker, name, values[name], options.repository)
+        yield from token(asker, name, values[name].strip(), options.repository)  # as a run takes it
 
 
 def _workspace(folder: Path) -> Iterator[Finding]:
