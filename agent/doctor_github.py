@@ -121,9 +121,7 @@ def token(asker: Asker, name: str, value: str, repository: str) -> Iterator[Find
     topic = f"token {name}"
     kind = next((words for prefix, words in KINDS.items() if value.startswith(prefix)), "of a kind unknown here")
     if not (value.isascii() and value.isprintable()):
-        yield Finding(
-            topic, FAIL, "it holds a character that no header can carry", "Store it again, on one line."
-        )
+        yield Finding(topic, FAIL, "it holds a character that no header can carry", "Store it again, on one line.")
         return
     try:
         limit = asker.get(f"{asker.api_url}/rate_limit", value)
