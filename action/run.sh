@@ -92,14 +92,16 @@ find_image() {
 # Builds `image`. The one thing of the job's environment that a build gets is how to reach the network.
 # shellcheck disable=SC2329  # in_background calls it
 build() {
-    local name proxies=(HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy) given=()
-    while read -r name; do
-        [[ " ${proxies[*]} HOME " == *" $name "* ]] || export -n "${name?}"
-    done < <(compgen -e)
+    local name proxies=(HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy) without=() given=()
+    while IFS= read -r -d '' name; do # as it came: bash lists no names that are none of its own, such as functions
+        name=${name%%=*}
+        [[ " ${proxies[*]} HOME " == *" $name "* ]] || without+=(-u "$name")
+    done </proc/self/environ
     for name in "${proxies[@]}"; do # by name: a proxy's password is in no argument
         [ -z "${!name-}" ] || given+=(--build-arg "$name")
     done
-    PATH=$SYSTEM_PATH exec "$client" --host "unix://$socket" build "${given[@]}" --tag "$image" ..
+    exec env "${without[@]}" "PATH=$SYSTEM_PATH" "$client" --host "unix://$socket" build "${given[@]}" \
+        --tag "$image" ..
 }
 
 # Sets `mounts`: everything of this runner that the container sees.

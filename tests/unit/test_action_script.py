@@ -70,7 +70,9 @@ def lines(tmp_path: Path, name: str) -> list[str]:
 
 def test_a_released_image_that_cannot_be_pulled_is_built_here(tmp_path: Path, start: Callable[..., Result]) -> None:
     """The build gets the job's proxies, by name, and nothing else of its environment."""
-    result = start(https_proxy="http://user:password@proxy:3128", DOCKER_BUILDKIT="0", SOMETHING="of the job")
+    function = {"BASH_FUNC_env%%": "() { touch planted; }"}
+    proxy = "http://user:password@proxy:3128"
+    result = start(https_proxy=proxy, DOCKER_BUILDKIT="0", SOMETHING="of the job", **function)
 
     assert lines(tmp_path, "pull.arguments")[2:] == ["pull", "--quiet", RELEASED]
     assert "building it from the action's own Dockerfile" in result.log
