@@ -162,6 +162,15 @@ def test_findings_are_posted_once_across_runs_and_resolved_when_their_code_is_go
     assert posted.comments[0].body.startswith(f"**Resolved in {facts['head_sha'][:12]}:**")
     (summary,) = repo.issue(number).comments
     assert summary.body.startswith("Summary of push three.")
+    resolved = posted.comments[0].body
+    with sim_tools(github, repo, tmp_path / "w3", **facts) as tools:  # a re-run resolves nothing a second time
+        assert "resolved" not in tools("submit_review", body="Third look.").text
+
+    repo.commit("topic", {"a.py": HEAD}, message="It comes back")
+    facts["head_sha"] = repo.checkout(tmp_path / "w4", "topic")
+    with sim_tools(github, repo, tmp_path / "w4", **facts) as tools:
+        tools("submit_review", body="B", comments=[finding(11, "The total overflows for many items.")])
+    assert [c.body == resolved for c in posted.comments] == [True, False]
 
 
 def test_a_second_review_is_shown_only_what_is_new(github: GitHubSim, repo: Repository, tmp_path: Path) -> None:
