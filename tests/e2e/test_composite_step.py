@@ -148,7 +148,7 @@ def test_after_a_kill_the_second_step_puts_the_workspace_back(
     def when(process: subprocess.Popen[str]) -> None:
         while not (world.workspace / "started").exists():
             time.sleep(0.05)
-        running.extend(docker("ps", "--quiet", "--filter", "label=airlock.run").split())
+        running.extend(docker("ps", "--quiet", "--filter", f"volume={world.workspace}").split())
         os.kill(process.pid, signal.SIGKILL)
 
     with ModelServer(sleep_turns(), host=gateway) as model:
@@ -210,7 +210,7 @@ def test_the_container_holds_no_secret_in_sight_and_the_jobs_environment_does_no
 
     def look(_: object) -> Turn:
         if not seen:
-            numbers = docker("ps", "--quiet", "--filter", "label=airlock.run").split()
+            numbers = docker("ps", "--quiet", "--filter", f"volume={world.workspace}").split()
             seen.extend(json.loads(docker("inspect", *numbers)))
         return Turn(text="Looked.")
 
@@ -250,7 +250,9 @@ def test_the_container_holds_no_secret_in_sight_and_the_jobs_environment_does_no
     volumes = {m["Destination"] for m in own["Mounts"] if m["Type"] == "volume"}
     assert volumes == {f"{work}/.git", "/var/lib/airlock", str(result.results)}
     places = {(m["Destination"], m["RW"]) for m in sandbox["Mounts"]}
-    assert places == {(work, True), (f"{work}/.git", True), ("/airlock-git/objects", False), ("/airlock", True)}
+    protected = {(f"{work}/.github", False), (f"{work}/scripts", True), (f"{work}/scripts/check.sh", False)}
+    git = {(f"{work}/.git", True), ("/airlock-git/objects", False)}
+    assert places == {(work, True), ("/airlock", True)} | git | protected
     assert sandbox["HostConfig"]["NetworkMode"] == "none"
 
 
