@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,12 +64,17 @@ def make_groups() -> tuple[list[Path], str | None]:
 
 
 def drop_groups(groups: Sequence[Path]) -> None:
+    """Ends what is in the groups and removes them, which the kernel refuses until the last process is gone."""
     for group in groups:
-        with contextlib.suppress(OSError):
-            for line in (group / "cgroup.procs").read_text().split():
-                with contextlib.suppress(OSError):
+        for _ in range(100):
+            with contextlib.suppress(OSError):
+                for line in (group / "cgroup.procs").read_text().split():
                     os.kill(int(line), 9)
-            group.rmdir()
+            with contextlib.suppress(OSError):
+                group.rmdir()
+            if not group.exists():
+                break
+            time.sleep(0.05)
 
 
 def start_inside(argv: Sequence[str]) -> int:
@@ -76,6 +83,7 @@ def start_inside(argv: Sequence[str]) -> int:
     if trouble:
         print(f"redteam: {trouble}; the dangerous cases are left out", file=sys.stderr)
     work = Path(tempfile.mkdtemp(prefix="airlock-redteam-"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing of it is left: process, group, mount
     # The small disk is mounted out here, so that an engine, which is out here too, sees the workspace on it.
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=0755", "tmpfs", str(work)], check=True)
     inner = [sys.executable, "-m", "tests.support.redteam", "--inside", str(work), ",".join(map(str, groups)), *argv]
