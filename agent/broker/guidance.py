@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agent.broker.event import Trigger
 from agent.broker.trusted_files import TrustedFiles
 from agent.contract.errors import Refusal, UpstreamError
 
@@ -31,17 +30,6 @@ class Guidance:
     commit: str = ""
     files: tuple[tuple[str, str], ...] = ()
     problem: str = ""
-
-
-def guidance_branch(trigger: Trigger, base: str, default: str, prefix: str) -> str:
-    """The branch whose guidance counts: never one that the change under work, or an earlier run, could have written.
-
-    Args:
-        prefix: of this action's own branches. A pull request can be based on one of them, and a model wrote what
-            stands there.
-    """
-    branch = trigger.base_ref or (default if trigger.is_pull_request or trigger.head.is_fork else base)
-    return default if branch.casefold().startswith(prefix.casefold()) else branch
 
 
 def read_guidance(tip: Callable[[], str], files_at: Callable[[str], TrustedFiles]) -> Guidance:

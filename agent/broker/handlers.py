@@ -8,7 +8,7 @@ from pathlib import Path
 from agent.broker.closing import publishing
 from agent.broker.egress import Egress
 from agent.broker.github import GitHubApi
-from agent.broker.guidance import Guidance, guidance_branch, read_guidance, with_guidance
+from agent.broker.guidance import Guidance, read_guidance, with_guidance
 from agent.broker.opening import Opening
 from agent.broker.operations import Operations
 from agent.broker.operations_egress import EgressOperation
@@ -17,7 +17,7 @@ from agent.broker.redact import Redactor
 from agent.broker.request import request_reply
 from agent.broker.server import Handler
 from agent.broker.state import RunState
-from agent.broker.trusted_files import TrustedFiles, branch_tip
+from agent.broker.trusted_files import TrustedFiles, branch_tip, trusted_branch
 
 
 def handlers(run: RunState, egress: Egress, opening: Opening, redactor: Redactor, folder: Path) -> dict[str, Handler]:
@@ -32,7 +32,7 @@ def handlers(run: RunState, egress: Egress, opening: Opening, redactor: Redactor
     @cache
     def guidance() -> Guidance:
         prefix = opening.config.agent.branch_prefix
-        branch = guidance_branch(opening.trigger, opening.base_branch, opening.default_branch, prefix)
+        branch = trusted_branch(opening.trigger, opening.base_branch, opening.default_branch, prefix)
         known = opening.config_sha if branch == opening.default_branch else None
         return read_guidance(lambda: known or branch_tip(api, branch), lambda commit: TrustedFiles(api, commit))
 

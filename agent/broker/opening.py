@@ -29,7 +29,7 @@ from agent.broker.policy.decide import Policy
 from agent.broker.policy.words import Authority
 from agent.broker.settings import Settings
 from agent.broker.subject import branches, complete, has_failure
-from agent.broker.trusted_files import TrustedFiles, branch_tip
+from agent.broker.trusted_files import TrustedFiles, branch_tip, trusted_branch
 from agent.contract.errors import UpstreamError, UserError
 from agent.contract.modes import TOOL_TIERS, Mode, Tier, get_mode, offered_tools
 from agent.contract.sandbox import Purpose
@@ -189,7 +189,8 @@ def _frozen(
         )
         if command and Tier.SHELL in mode.tiers
     }
-    named = _hook_files(api, hooks, config_sha if base == default else None, base)
+    trusted = trusted_branch(trigger, base, default, agent.branch_prefix)
+    named = _hook_files(api, hooks, config_sha if trusted == default else None, trusted)
     scripts = sorted({path for files in named.values() for path in files})
     protected = tuple(dict.fromkeys((*ALWAYS_PROTECTED, settings.config_path, *agent.protected_paths, *scripts)))
     manifest = freeze(
@@ -243,12 +244,12 @@ def _frozen(
 
 
 def _hook_files(
-    api: GitHubApi, hooks: Mapping[Purpose, str], tip: str | None, base: str
+    api: GitHubApi, hooks: Mapping[Purpose, str], tip: str | None, branch: str
 ) -> dict[Purpose, dict[str, bytes]]:
     """4. The files of the hooks, from the base branch's tip and never from the change."""
     if not hooks:
         return {}
-    files = TrustedFiles(api, tip or branch_tip(api, base))
+    files = TrustedFiles(api, tip or branch_tip(api, branch))
     return {purpose: hook_files(files, command) for purpose, command in hooks.items()}
 
 

@@ -11,6 +11,7 @@ import binascii
 from typing import Any
 from urllib.parse import quote
 
+from agent.broker.event import Trigger
 from agent.broker.github import GitHubApi
 from agent.contract.errors import UpstreamError
 
@@ -25,6 +26,17 @@ def branch_tip(api: GitHubApi, branch: str) -> str:
     """
     answer = api.get(f"git/ref/heads/{quote(branch, safe='/')}", step=f"read the branch {branch}")
     return str(answer["object"]["sha"])
+
+
+def trusted_branch(trigger: Trigger, base: str, default: str, prefix: str) -> str:
+    """The branch whose guidance and hook scripts count: none that the change, or an earlier run, could have written.
+
+    Args:
+        prefix: of this action's own branches. A pull request can be based on one of them, and a model wrote what
+            stands there.
+    """
+    branch = trigger.base_ref or (default if trigger.is_pull_request or trigger.head.is_fork else base)
+    return default if branch.casefold().startswith(prefix.casefold()) else branch
 
 
 class TrustedFiles:

@@ -49,3 +49,25 @@ def test_a_hooks_script_is_protected_in_the_manifest_by_the_tools_and_at_the_pus
         assert "push_protected_path" in refused["text"]
     assert repo.refs() == refs
     assert result.outputs["stop-reason"] == "not_verified", "the base branch's script judged, not the change's"
+
+
+def test_a_script_on_a_branch_of_ours_judges_nothing(world: World) -> None:
+    """A pull request can be based on a branch that an earlier run wrote; the scripts come from the default branch.
+
+    The same files on a branch of a person's are taken: what differs is who can have written them.
+    """
+    repo = world.repository
+    stops: dict[str, str] = {}
+    for base in ("airlock/earlier", "release/1"):
+        repo.create_branch(base, "main")
+        repo.commit(base, {"scripts/check.sh": "exit 0\n"}, "Pass")
+        repo.create_branch(f"topic-{base[0]}", base)
+        repo.commit(f"topic-{base[0]}", {f"{base[0]}.txt": "x\n"}, "Add")
+        number = repo.create_pull(f"topic-{base[0]}", base=base).number
+        repo.add_comment(number, "/airlock implement nothing, it is done", "maintainer")
+        event = world.github.event("issue_comment", repo, number=number)
+        with ModelServer([Turn(text="Done.")] * 4) as model:
+            result = world.run("issue_comment", event, model)
+        stops[base] = result.outputs["stop-reason"]
+
+    assert stops == {"airlock/earlier": "not_verified", "release/1": "completed"}

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agent.broker.event_words import Account, Head, Trigger
-from agent.broker.guidance import SHOWN, Guidance, guidance_branch, read_guidance, with_guidance
+from agent.broker.guidance import SHOWN, Guidance, read_guidance, with_guidance
+from agent.broker.trusted_files import trusted_branch
 from agent.contract.errors import UpstreamError
 from agent.contract.framing import DATA_SENTENCE
 from agent.kernel.channel import Frame
@@ -61,7 +62,7 @@ def test_the_branch_is_never_one_that_the_change_could_have_written(fields: dict
     fork = fields.pop("fork", False)
     head = Head(sha="a" * 40, ref="topic", repository="evil/x" if fork else "o/r", is_fork=fork)
     trigger = Trigger("x", None, "o/r", 1, "main", "mona", "mona", Account("mona"), head=head, **fields)
-    assert guidance_branch(trigger, "topic", "main", "airlock/") == branch
+    assert trusted_branch(trigger, "topic", "main", "airlock/") == branch
 
 
 def test_guidance_stands_bare_beside_a_framed_request(tmp_path: Path) -> None:
