@@ -16,7 +16,7 @@ import pytest
 
 from agent.broker.git.credentials import secret_values
 from agent.broker.git.journal import undo_acts
-from agent.broker.git.prepare import JOURNAL, Prepared, _Preparation, prepare, undo
+from agent.broker.git.prepare import JOURNAL, Prepared, prepare, undo
 from agent.broker.git.workspace import open_shadow, open_worktree
 from agent.contract.errors import UserError
 from tests.support.checkouts import git, make_checkout
@@ -553,15 +553,11 @@ def test_a_second_checkout_in_a_masked_workspace_is_moved_aside_too(checkout: Pa
 @pytest.fixture
 def mounted(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A workspace whose parent refuses, as a mount of its own or a read-only root file system does."""
-    fill = _Preparation._fill_place
 
-    def refuse(self: _Preparation, place: Path) -> None:
-        if place.parent != checkout:
-            self._journal.place(place, 0o711)  # as far as it comes before the rename fails
-            raise OSError(errno.EXDEV, "Invalid cross-device link")
-        fill(self, place)
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
 
-    monkeypatch.setattr(_Preparation, "_fill_place", refuse)
+    monkeypatch.setattr("agent.broker.git.place._try_rename", refuse)
     git(checkout, "config", "http.https://github.com/.extraheader", header("ghs_inconfig_0001"))
     return checkout
 

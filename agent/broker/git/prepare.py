@@ -1,12 +1,5 @@
 """The workspace before a run (DESIGN section 4.6): real `.git` out of reach, throwaway in its place, owner right.
 
-Layout of the private place, beside the workspace so that one rename moves a git folder whole (in it, owned by
-root, where the workspace is a mount of its own as in a `docker://` step):
-
-    .airlock-XXXX/            0711: passed through by name only
-        private/N             0700: real git folders, with their configuration and credentials
-        objects/N             readable: their object folders, which the sandbox's git borrows from
-
 Where the composite mounts the real git folder elsewhere and masks `.git` (container shape), `git_dir` names
 that place and nothing is moved.
 """
@@ -14,7 +7,6 @@ that place and nothing is moved.
 from __future__ import annotations
 
 import os
-import secrets as random
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,6 +29,7 @@ from agent.broker.git.gitdir import (
 )
 from agent.broker.git.journal import Journal, undo_acts
 from agent.broker.git.ownership import hand_over
+from agent.broker.git.place import Place, make_place
 from agent.broker.git.run import SEARCH_PATH, Git
 from agent.broker.git.throwaway import Source, build
 from agent.contract.errors import UserError
@@ -143,8 +136,7 @@ class _Preparation:
         self._given = os.geteuid() == 0 and status.st_uid == 0
         self._uid, self._gid = (uid, gid) if self._given else (status.st_uid, status.st_gid)
         self._group = status.st_gid
-        self._place: Path | None = None
-        self._inside = False
+        self._place: Place | None = None
         self._count = 0
         self._readable: list[str] = []
 
@@ -161,7 +153,7 @@ class _Preparation:
             head = read_head(top.path, refs)[1]
             shallow = read_shallow(top.common)
         if git_dir is None or nested:
-            self._make_place()
+            self._place = make_place(self._workspace, self._journal, self._uid)
         if git_dir is not None:
             objects = self._mounted(top)
             real: Path | None = git_dir
@@ -171,9 +163,10 @@ class _Preparation:
             self._replace(checkout, locate(checkout))
         if real is not None and (real / "index").is_file():
             index = real / "index"
+        within = self._place if self._place is not None and self._place.inside else None
         if self._given:
             self._journal.own(self._workspace, self._uid, self._gid, self._group)
-            hand_over(self._workspace, 0, self._uid, self._gid, leave=self._place if self._inside else None)
+            hand_over(self._workspace, 0, self._uid, self._gid, leave=within.path if within else None)
         return Prepared(
             top.shape,
             head,
@@ -186,21 +179,15 @@ class _Preparation:
             self._uid,
             self._gid,
             self._hidden(top),
-            self._identity(),
+            within.identity() if within else None,
         )
 
     def _hidden(self, top: GitDir) -> tuple[str, ...]:
         """Real git folders, with their configuration."""
-        paths = [] if self._place is None else [str(self._place / "private")]
+        paths = [] if self._place is None else [str(self._place.private)]
         if top.common is not None and not top.common.is_relative_to(self._workspace):
             paths.append(str(top.common))  # a linked worktree's repository, or one that is mounted apart
         return tuple(paths)
-
-    def _identity(self) -> tuple[int, int] | None:
-        if not self._inside or self._place is None:
-            return None
-        status = self._place.lstat()
-        return status.st_dev, status.st_ino
 
     def _configs(self, top: GitDir, nested: Sequence[Path]) -> list[Path]:
         found: list[Path] = []
@@ -213,48 +200,6 @@ class _Preparation:
                 found += [module / "config", module / "config.worktree"]
         return found
 
-    def _make_place(self) -> None:
-        """Make the private place: beside the workspace, or in it where the workspace is a mount of its own.
-
-        Inside, permissions alone keep it, so that takes root, and a sandbox's user who is not.
-
-        Raises:
-            UserError: neither is possible.
-        """
-        name = f".airlock-{random.token_hex(8)}"
-        try:
-            self._fill_place(self._workspace.parent / name)
-        except OSError as exc:
-            if os.geteuid() != 0 or self._uid == 0:
-                raise UserError(
-                    f"The git folder of {self._workspace} cannot be moved aside ({exc.strerror}): the workspace is a "
-                    "mount of its own, or its parent folder cannot be written to. Mount the parent folder too."
-                ) from exc
-            self._fill_place(self._workspace / name)
-            self._inside = True
-
-    def _fill_place(self, place: Path) -> None:
-        """Make the place and see that a rename from the workspace reaches it.
-
-        Raises:
-            OSError: it does not; what was made is in the journal.
-        """
-        self._journal.place(place, 0o711)
-        (place / "private").mkdir(mode=0o700)
-        (place / "objects").mkdir()
-        (place / "objects").chmod(0o711)
-        if place.parent != self._workspace:
-            probe = self._workspace / f"{place.name}-probe"
-            self._journal.absent(probe)
-            probe.mkdir(mode=0o700)
-            try:
-                probe.rename(place / "private/probe")
-            except OSError:
-                probe.rmdir()
-                raise
-            (place / "private/probe").rmdir()
-        self._place = place
-
     def _replace(self, checkout: Path, git: GitDir) -> tuple[list[Path], Path | None]:
         """Move a checkout's `.git` aside and put a throwaway there; gives object folders and the real path."""
         assert self._place is not None
@@ -263,14 +208,14 @@ class _Preparation:
             self._journal.absent(dot_git)
             return [], None
         self._count += 1
-        aside = self._place / "private" / str(self._count)
+        aside = self._place.private / str(self._count)
         real = git
         self._journal.move(dot_git, aside)
         if git.shape is Shape.FOLDER:
             real = GitDir(git.shape, aside, aside)
         assert real.path is not None
         assert real.common is not None
-        fresh = self._place / "private" / f"{self._count}-throwaway"
+        fresh = self._place.private / f"{self._count}-throwaway"
         objects = self._throwaway(real, fresh, move=git.shape is Shape.FOLDER, worktree=None)
         self._modules(real.common, dot_git, fresh, move=git.shape is Shape.FOLDER)
         self._own(fresh)
@@ -294,9 +239,9 @@ class _Preparation:
         if move:
             assert self._place is not None
             self._count += 1
-            objects = self._place / "objects" / str(self._count)
+            objects = self._place.objects / str(self._count)
             self._journal.move(real.common / "objects", objects)
-            if self._inside and not self._given:
+            if self._place.inside and not self._given:
                 self._journal.guard(objects, self._uid, self._gid)
                 hand_over(objects, self._uid, 0, 0)
         folders = [objects, *borrowed]
