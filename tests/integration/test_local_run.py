@@ -6,8 +6,10 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -147,6 +149,51 @@ def test_without_dry_run_the_same_writes_are_made_and_the_users_repository_stays
     assert "Dry run" not in done.stdout
     assert world.repository.branch(BRANCH) is not None
     assert tree_of(world.workspace) == user
+
+
+@pytest.mark.parametrize("whole_group", [True, False], ids=["interrupt of a terminal", "SIGTERM to the command"])
+def test_a_cancelled_run_reports_and_leaves_the_users_repository(
+    world: World, github: GitHubSim, whole_group: bool
+) -> None:
+    """Ctrl-C reaches command and run, SIGTERM the command alone: either way the run ends itself, and says so."""
+    user = tree_of(world.workspace)
+    file = world.folder / "event.json"
+    file.write_text(json.dumps(github.event("workflow_run", world.repository, run=RUN_ID)))
+    asked, release = threading.Event(), threading.Event()
+
+    def hang(_: Recorded) -> Turn:
+        asked.set()
+        release.wait(60)
+        return Turn(text="late")
+
+    edit = Turn(calls=[Call("write_file", {"path": "half.txt", "content": "half\n"})])
+    with ModelServer([edit, hang]) as model:
+        where = ["--event", str(file), "--repo", str(world.workspace), "--folder", str(world.folder / "run")]
+        where += ["--model", "anthropic/claude-sonnet-4-5", "--base-url", model.url, *online(world)]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "agent", "run", *where],
+            env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "MY_TOKEN": TOKEN, "MY_KEY": API_KEY},
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        assert asked.wait(60)
+        if whole_group:
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            process.terminate()
+        said, _ = process.communicate(timeout=60)
+        release.set()
+
+    outputs = parse_outputs((world.folder / "run/results/outputs").read_text())
+    assert (process.returncode, outputs["stop-reason"], "Traceback" in said) == (6, "cancelled", False)
+    assert "exit status  6" in said
+    assert "half.txt" in (world.folder / "run/results/work.diff").read_text(), "what was done is kept"
+    assert (tree_of(world.workspace), world.repository.pulls()) == (user, [])
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)  # nobody of the run is left
 
 
 @pytest.mark.parametrize(("vouched", "mode"), [(True, "review"), (False, "restricted")])
