@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -32,6 +33,7 @@ ALL = os.environ.get("AIRLOCK_FAULTS") == "all"
 LASTS_S = 9.0  # about as long as an undisturbed run: writes are a second apart
 REQUESTS = 21  # that an undisturbed run sends to GitHub; a fault after the last one would never come
 TURNS = 9
+OBJECT = re.compile(r"/git/(blobs|trees|commits)$")
 
 POINTS = [
     (random.Random(run_seed() + n).uniform(0.05, LASTS_S), (signal.SIGINT, signal.SIGTERM)[n % 2])
@@ -223,6 +225,9 @@ def test_github_failing_at_any_request_leaves_everything_in_order(rig: Rig, numb
         result, seconds = rig.play(model)
     assert fault.used, "a fault that never came proves nothing"
     rig.judge(f"GitHub {kind}", f"request {number}", result, seconds)
+    struck = next(r for r in rig.world.github.requests if r.injected)
+    if kind != "for good" and (struck.method == "GET" or OBJECT.search(struck.raw_path)):
+        assert result.exit_status == 0, f"{struck.method} {struck.raw_path} can be sent again"
 
 
 @pytest.mark.root

@@ -359,15 +359,84 @@ def test_waits_end_after_a_few(world: World) -> None:
     assert world.clock.slept == [1.0, 1.0, 1.0]
 
 
-def test_a_faulty_server_is_asked_again_for_reads_alone(world: World) -> None:
-    """502 and its like are retried on GET; a write may have been done."""
-    world.hub.answer = then(reply(b"<html>", 502), reply(b"", 503), reply(b"{}"))
-    assert world.ask("GET", f"{ROOT}/pulls/7").status == 200
-    assert world.clock.slept == [1.0, 3.0]
+BLOB, TREE = {"content": "eA==", "encoding": "base64"}, {"tree": [{"path": "a", "mode": "100644", "type": "blob"}]}
+COMMIT, REF = {"message": "m", "tree": SHA, "parents": [SHA]}, {"ref": "refs/heads/airlock/x", "sha": SHA}
+REPEATABLE: list[tuple[str, str, object]] = [
+    ("GET", "/pulls/7", None),
+    ("POST", "/git/blobs", BLOB),
+    ("POST", "/git/trees", TREE),
+    ("POST", "/git/commits", COMMIT),
+]
+ONCE: list[tuple[str, str, object]] = [
+    ("POST", "/git/refs", REF),
+    ("PATCH", "/git/refs/heads/airlock/x", {"sha": SHA}),
+    ("POST", "/pulls", {"title": "x", "head": "airlock/x", "base": "main"}),
+    ("PATCH", "/pulls/7", {"title": "x"}),
+    ("POST", "/issues", {"title": "x"}),
+    ("POST", "/issues/7/comments", {"body": "x"}),
+    ("POST", "/pulls/7/reviews", {"event": "COMMENT", "body": "x"}),
+]
+FAULTS: list[list[bytes | Callable[[], None]]] = [[reply(b"<html>", 502)], []]  # an empty list hangs up
 
-    world.hub.answer = lambda seen: [reply(b"", 502)]
-    assert world.ask("POST", f"{ROOT}/issues", {"title": "x"}).status == 502
-    assert len(world.hub.seen) == 4
+
+@pytest.mark.parametrize("fault", FAULTS, ids=["502", "drop"])
+@pytest.mark.parametrize(("method", "path", "body"), REPEATABLE)
+def test_a_fault_is_waited_out_where_twice_is_as_good_as_once(
+    worlds: Callable[..., World], method: str, path: str, body: object, fault: list[bytes | Callable[[], None]]
+) -> None:
+    """Reads, and Git objects that nothing refers to yet; the very first request of a run is no exception."""
+    world = worlds(write_pause_s=0)
+    answers = [fault, fault, [reply(b'{"ok":1}')]]
+    world.hub.answer = lambda seen: answers.pop(0)
+
+    assert world.ask(method, ROOT + path, body, PUBLISHER).body == b'{"ok":1}'
+    assert world.clock.slept == [1.0, 3.0]
+    assert world.types == ["egress.request", "egress.wait", "egress.wait", "egress.response"]
+    assert len({(seen.method, seen.target, seen.body) for seen in world.hub.seen}) == 1
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=["502", "drop"])
+@pytest.mark.parametrize(("method", "path", "body"), ONCE)
+def test_a_write_that_somebody_sees_is_never_sent_twice(
+    world: World, method: str, path: str, body: object, fault: list[bytes | Callable[[], None]]
+) -> None:
+    """It may have been done: whether to do it again is for whoever can look it up."""
+    world.hub.answer = lambda seen: fault
+    try:
+        status = world.ask(method, ROOT + path, body, PUBLISHER).status
+    except UpstreamError:
+        status = None
+
+    assert (status, len(world.hub.seen), world.clock.slept) == (502 if fault else None, 1, [])
+
+
+def test_a_server_that_stays_faulty_gets_its_last_word(world: World) -> None:
+    """Three tries, whichever the fault; then the caller is told."""
+    world.hub.answer = lambda seen: [reply(b"", 503)]
+    assert world.ask("GET", f"{ROOT}/pulls/7").status == 503
+    world.hub.answer = lambda seen: []
+    with pytest.raises(UpstreamError, match="cut off"):
+        world.ask("GET", f"{ROOT}/issues/7")
+    assert world.clock.slept == [1.0, 3.0] * 2
+
+
+def test_no_fault_is_waited_out_beyond_the_runs_clock(worlds: Callable[..., World]) -> None:
+    """With five seconds left for the report none is spent on waiting."""
+    world = worlds(remaining_s=lambda: 5.5)
+    world.hub.answer = lambda seen: []
+
+    with pytest.raises(UpstreamError, match="cut off"):
+        world.ask("GET", f"{ROOT}/pulls/7")
+    assert (len(world.hub.seen), world.clock.slept) == (1, [])
+
+
+def test_a_git_fetch_outlives_a_dropped_connection(world: World) -> None:
+    """Upload-pack only reads."""
+    answers: list[list[bytes | Callable[[], None]]] = [[], [reply(b"pack")]]
+    world.hub.answer = lambda seen: answers.pop(0)
+    request = EgressRequest("git", "POST", "/acme/widgets.git/git-upload-pack", body=b"0000")
+
+    assert world.egress.send(request, Authority.broker()).body == b"pack"
 
 
 def test_writes_are_a_second_apart_and_reads_are_not(world: World) -> None:

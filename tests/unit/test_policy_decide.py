@@ -120,6 +120,7 @@ def test_an_allowed_request_becomes_exactly_this_on_the_wire() -> None:
             tier=Tier.READ,
             response_cap=64 << 20,
             timeout_s=30.0,
+            repeatable=True,
         ),
     )
 

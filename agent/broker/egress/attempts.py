@@ -12,7 +12,7 @@ from agent.broker.egress.answers import capped
 from agent.broker.egress.limits import ATTEMPTS, SERVER_FAULT_S, WRITE_PAUSE_S, rate_limit_wait
 from agent.broker.egress.pace import Pace
 from agent.broker.egress.redirects import STATUSES, Blocked, Elsewhere, follow
-from agent.broker.egress.transport import Exchange, Transport
+from agent.broker.egress.transport import Dropped, Exchange, Transport
 from agent.broker.policy.builtin import GITHUB
 from agent.broker.policy.decide import Policy
 from agent.broker.policy.words import Authority, WireRequest
@@ -93,31 +93,44 @@ class Attempts:
         Raises:
             UpstreamError: no answer.
         """
-        if sending.connection != GITHUB:
-            return self._follow(sending)  # a model's retries are its client's: it knows what may be repeated
-        waited = 0.0
+        started = self._clock.monotonic()
         for attempt in range(ATTEMPTS):
-            self._pace.wait(sending.wire.method, sending.wire.url)
-            answer = self._follow(sending)
+            if sending.connection == GITHUB:
+                self._pace.wait(sending.wire.method, sending.wire.url)
+            answer = self._once(sending)
             if isinstance(answer, Blocked):
                 return answer
-            wait, answer = self._wait(sending.wire.method, answer, attempt)
-            patience = min(sending.left_s - MARGIN_S, sending.timeout_s or float("inf")) - waited
-            if wait is None or wait > patience or attempt == ATTEMPTS - 1:
+            wait, answer = self._wait(sending, answer, attempt)
+            patience = min(sending.left_s - MARGIN_S, sending.timeout_s or float("inf"))
+            spent = self._clock.monotonic() - started
+            if wait is None or spent + wait > patience or attempt == ATTEMPTS - 1:
                 break
-            answer.close()
-            waited += wait
-            self._record("egress.wait", n=sending.number, status=answer.status, seconds=round(wait, 1))
+            known = {}
+            if not isinstance(answer, Dropped):
+                known["status"] = answer.status
+                answer.close()
+            self._record("egress.wait", n=sending.number, seconds=round(wait, 1), **known)
             self._clock.sleep(wait)
+        if isinstance(answer, Dropped):
+            raise answer
         return answer
 
-    def _wait(self, method: str, answer: Exchange, attempt: int) -> tuple[float | None, Exchange]:
-        """How long to wait before asking again, or None where that would change nothing."""
-        if answer.status in (403, 429):
+    def _once(self, sending: Sending) -> Exchange | Blocked | Dropped:
+        try:
+            return self._follow(sending)
+        except Dropped as exc:
+            return exc
+
+    def _wait(
+        self, sending: Sending, answer: Exchange | Dropped, attempt: int
+    ) -> tuple[float | None, Exchange | Dropped]:
+        """How long to wait before asking again, or None where that would change nothing or might do it twice."""
+        if isinstance(answer, Dropped) or answer.status >= 500:
+            again = sending.wire.repeatable and attempt < len(SERVER_FAULT_S)
+            return (SERVER_FAULT_S[attempt] if again else None), answer
+        if answer.status in (403, 429) and sending.connection == GITHUB:
             read = _read(answer)
             return rate_limit_wait(read.status, read.headers, read.body, self._clock.now()), read
-        if answer.status >= 500 and method == "GET" and attempt < len(SERVER_FAULT_S):
-            return SERVER_FAULT_S[attempt], answer
         return None, answer
 
     def _follow(self, sending: Sending) -> Exchange | Blocked:

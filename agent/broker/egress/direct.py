@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import SplitResult, urlsplit
 
 from agent.broker.egress.inflate import inflate
-from agent.broker.egress.transport import CHUNK, CONNECT_TIMEOUT_S, Exchange, Reach
+from agent.broker.egress.transport import CHUNK, CONNECT_TIMEOUT_S, Dropped, Exchange, Reach
 from agent.contract.errors import UpstreamError
 
 IDLE = 8  # connections kept for each origin
@@ -39,12 +39,12 @@ class DirectTransport:
                 kept.close()
                 if method != "GET" or isinstance(exc, TimeoutError):
                     # The server may have acted on it, so sending it twice is the caller's decision.
-                    raise UpstreamError(step, words(exc)) from None
+                    raise _no_answer(step, exc) from None
         try:
             fresh = self._open(parts, timeout_s)
             return self._exchange(fresh, step, method, parts, headers, body, timeout_s)
         except _Fault as exc:
-            raise UpstreamError(step, words(exc)) from None
+            raise _no_answer(step, exc) from None
 
     def give_back(self, parts: SplitResult, connection: http.client.HTTPConnection) -> None:
         """Keep a connection whose last answer was read to its end."""
@@ -171,6 +171,12 @@ def _joined(response: http.client.HTTPResponse) -> dict[str, str]:
         lower = name.lower()
         found[lower] = f"{found[lower]}, {value}" if lower in found else value
     return found
+
+
+def _no_answer(step: str, exc: BaseException) -> UpstreamError:
+    """What took time enough already, or would be the same again, is not worth another try."""
+    final = isinstance(exc, TimeoutError | ssl.SSLError) or not isinstance(exc, OSError | http.client.HTTPException)
+    return (UpstreamError if final else Dropped)(step, words(exc))
 
 
 def words(exc: BaseException) -> str:

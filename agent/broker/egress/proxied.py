@@ -10,7 +10,7 @@ import requests
 import urllib3
 
 from agent.broker.egress.inflate import inflate
-from agent.broker.egress.transport import CHUNK, CONNECT_TIMEOUT_S, Exchange, Reach
+from agent.broker.egress.transport import CHUNK, CONNECT_TIMEOUT_S, Dropped, Exchange, Reach
 from agent.contract.errors import UpstreamError
 
 
@@ -45,7 +45,9 @@ class ProxiedTransport:
                 verify=self._reach.ca_file or True,
             )
         except (requests.RequestException, ValueError, OSError) as exc:
-            raise UpstreamError(step, _words(exc)) from None
+            # the exact class: its subclasses are time-outs, certificates and a proxy that says no
+            dropped = type(exc) is requests.ConnectionError
+            raise (Dropped if dropped else UpstreamError)(step, _words(exc)) from None
         return _Answer(step, response)
 
 

@@ -14,8 +14,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from agent.contract.errors import UpstreamError
+
 CONNECT_TIMEOUT_S = 10.0
 CHUNK = 65536
+
+
+class Dropped(UpstreamError):
+    """No answer at all, for a reason that may be gone a second later: refused, cut off, a name not resolved."""
 
 
 class Exchange(Protocol):
@@ -50,6 +56,7 @@ class Transport(Protocol):
             timeout_s: for each wait for bytes.
 
         Raises:
+            Dropped: no answer, and another try may have one.
             UpstreamError: no answer. The text names the host and never the path or a header.
         """
 

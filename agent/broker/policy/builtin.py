@@ -252,6 +252,7 @@ def _route(entry: Mapping[str, Any], data: Mapping[str, Any], values: Mapping[st
         secret=entry.get("secret"),
         redirect=entry.get("redirect"),
         response_cap=entry.get("response_cap", RESPONSE_CAP),
+        repeatable=entry.get("repeatable", entry["method"] == "GET"),
         match=tuple(entry["match"]),
         not_match=tuple(entry["not_match"]),
     )

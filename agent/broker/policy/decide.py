@@ -159,6 +159,7 @@ def _wire(
         tier=route.tier,
         response_cap=route.response_cap,
         timeout_s=connection.timeout_s,
+        repeatable=route.repeatable,
     )
 
 

@@ -32,6 +32,8 @@ class Route:
         secret: secret name in place of the connection's own, or None.
         redirect: kind of declared redirect, or None for none but a rename within the API.
         response_cap: bytes of the answer.
+        repeatable: may be sent again where nobody knows whether it was done: built-in reads, and the writes of Git
+            objects, which nothing refers to yet. What declared connections and models do twice is not ours to say.
         match, not_match: paths that must and must not match, checked at load and by a test.
     """
 
@@ -48,6 +50,7 @@ class Route:
     secret: str | None = None
     redirect: str | None = None
     response_cap: int = RESPONSE_CAP
+    repeatable: bool = False
     match: tuple[str, ...] = ()
     not_match: tuple[str, ...] = ()
 

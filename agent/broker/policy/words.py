@@ -105,6 +105,7 @@ class WireRequest:
         url: origin, base and canonical path, without query.
         query: pairs in order.
         headers: lower-case names, all but the secret ones.
+        repeatable: sent again after a server's fault, since done twice is as good as done once.
     """
 
     method: str
@@ -117,6 +118,7 @@ class WireRequest:
     tier: Tier
     response_cap: int
     timeout_s: float
+    repeatable: bool
 
 
 @dataclass(frozen=True)
