@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from agent.broker.egress import Egress
@@ -70,9 +71,11 @@ class EgressOperation:
             self._allow(method, call.payload)
             body = neutralised(body)
         request = EgressRequest(connection, method, path, query, headers, body)
-        answer = self._egress.send(request, self._authority(method, path))
-        if writes and answer.status in (200, 201):
-            self._written(path, answer.body)
+        # what is written is written before the report, which waits for the lock, tells what was
+        with self._run.lock if writes else nullcontext():
+            answer = self._egress.send(request, self._authority(method, path))
+            if writes and answer.status in (200, 201):
+                self._written(path, answer.body)
         fields: dict[str, Any] = {"status": answer.status, "headers": dict(answer.headers)}
         if answer.refused:
             fields["refused"] = True
@@ -121,7 +124,7 @@ class EgressOperation:
         kind = "pulls" if "/pulls/" in path else "issues"
         issue = path.endswith("/issues")
         with self._run.lock:
-            if isinstance(number, int) and not issue:
+            if isinstance(number, int) and path.endswith(("/comments", "/replies")):  # a review's id is no comment's
                 self._own.add(f"{kind}/{number}")
             if isinstance(url, str):
                 done = self._run.done

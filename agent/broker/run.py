@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from agent.broker.report.live import Live
 from agent.broker.report.log import Log
 from agent.broker.report.place import place_of
 from agent.broker.report.progress import Progress, where
+from agent.broker.report.reserve import Reserve
 from agent.broker.report.results import Results
 from agent.broker.secrets import SecretStore
 from agent.broker.server import Server
@@ -46,7 +48,7 @@ from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.kernel.channel import Caller, CallFailed, Channel, ChannelError
 from agent.kernel.confine import confine_broker
 
-PUSH_WAIT_S = 1.0  # for a push to let go of the state before the report is written; launch gives six seconds
+WAIT_S = 1.0  # for a push to let go of the state, where the run is cancelled: launch gives six seconds for the report
 
 
 def main(control_fd: int, harness_fd: int, plan_fd: int, secrets_fd: int, event_fd: int) -> int:
@@ -73,6 +75,7 @@ class Broker:
         self._secret_inputs = secret_inputs
         self._log = Log(sys.stdout.buffer, sys.stderr.buffer, self._redactor)
         self._results: Results | None = None
+        self._reserve: Reserve | None = None
         self._transcript: Transcript | None = None
         self._run: RunState | None = None
         self._live: Live | None = None
@@ -98,6 +101,7 @@ class Broker:
 
     def _steps(self, event: bytes) -> int:
         self._results = Results(self._folder, self._redactor)
+        self._reserve = Reserve(self._folder)
         self._transcript = Transcript(self._results.transcript, self._redactor, time.time)
         settings = read_settings(self._plan)
         self._dry_run = settings.dry_run
@@ -172,7 +176,9 @@ class Broker:
         why = Server(self._harness, answers, on_fault=self._fault).serve()
         self._stop_harness()  # one that hung up may live on, and must not touch what is judged from here on
         timer.cancel()
-        run.lock.acquire(timeout=PUSH_WAIT_S)  # kept: what is under way may end, and nothing begins any more
+        while not run.lock.acquire(timeout=WAIT_S):  # kept: what is under way ends first, and nothing begins any more
+            if run.cancelled or run.remaining_s() <= 0:
+                break  # the report has no time to wait, and is no green one
         if run.sandbox is not None:
             run.sandbox.close()
         return why
@@ -203,6 +209,7 @@ class Broker:
         assert self._results is not None
         assert self._transcript is not None
         self._log.end_group()
+        self._make_room()
         if refused and run.ending is None and not run.cancelled:
             stop_reason, reason = StopReason.BLOCKED, ended_by
         else:
@@ -231,6 +238,15 @@ class Broker:
             self._log.error_line(f"airlock: {OUTCOMES[stop_reason].sentence} {reason}".rstrip())
         return status
 
+    def _make_room(self) -> None:
+        """From here on a full disk has room for the report, and the transcript for its end."""
+        if self._reserve is not None:
+            self._reserve.release()
+        fault = self._transcript.fault if self._transcript else None
+        if self._transcript is not None and self._transcript.resume():
+            with suppress(AirlockError):
+                self._record("log", level="error", message=f"events are missing before this one: it {fault}")
+
     def _end(self, stop_reason: StopReason, reason: str) -> None:
         assert self._transcript is not None
         row = OUTCOMES[stop_reason]
@@ -257,6 +273,7 @@ class Broker:
     def _failed(self, sentence: str) -> int:
         """The run could not start, or broke; where a cancel is what broke it, it says that."""
         self._log.end_group()
+        self._make_room()
         stop_reason = StopReason.ERROR
         if self._cancelled:
             stop_reason, sentence = StopReason.CANCELLED, CANCELLED
@@ -289,7 +306,10 @@ class Broker:
                 self._live.show(where(self._run))
 
     def _fault(self, op: str, exc: BaseException) -> None:
-        self._record("log", level="error", message=f"bug in operation {op}: {type(exc).__name__}", where=place_of(exc))
+        with suppress(AirlockError):  # whoever asked gets an answer also where nothing can be recorded
+            self._record(
+                "log", level="error", message=f"bug in operation {op}: {type(exc).__name__}", where=place_of(exc)
+            )
 
 
 def _read(fd: int) -> bytes:

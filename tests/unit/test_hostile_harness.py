@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from agent.broker.egress import EgressResponse
 from agent.broker.limits import MAX_EVENT_BYTES, Limits, Meter
 from agent.broker.operations_egress import OWN_TEXT_GATE, EgressOperation
+from agent.broker.policy.words import Authority, EgressRequest
 from agent.broker.server import Call, Reply, Server
 from agent.broker.state import RunState
 from agent.contract.facts import RunFacts
@@ -108,3 +110,34 @@ def test_a_descriptor_that_the_caller_left_open_is_closed(tmp_path: Path, *, clo
             [sys.executable, "-I", "-c", code], pass_fds=[file.fileno()], capture_output=True, text=True, check=False
         )
     assert ("top secret" in done.stdout) is not closing
+
+
+def test_a_number_that_a_review_got_makes_no_comment_ours() -> None:
+    """Reviews and their comments are numbered apart: another's comment may bear the number of our review."""
+    facts = RunFacts(
+        mode="review", event="pull_request", repository="o/r", workspace="/w", base_sha=None, head_sha=None, number=7,
+        is_pull_request=True, run_id=None, tools=("comment",), task="t", playbook="review", playbook_is_text=False,
+        max_tool_calls=9, max_turns=9, timeout_s=60.0, max_tokens=None, models=(), branch_prefix="airlock/", options={},
+    )  # fmt: skip
+    tiers = frozenset({Tier.READ, Tier.COMMENT})
+    run = RunState(facts, tiers, Meter(Limits(max_tool_calls=9), started=0.0), lambda kind, /, **data: None)
+    theirs = {"user": {"login": "outsider", "type": "User"}, "body": "x", "pull_request_url": "https://x/pulls/7"}
+    operation = EgressOperation(run, Sent(b'{"id": 5}'), Api(theirs))  # type: ignore[arg-type]
+
+    def opened(path: str) -> frozenset[str]:
+        fields = {"connection": "github", "method": "POST", "path": path}
+        operation.handle(Call("egress", fields, b'{"body": "b"}', lambda fields, payload: None))
+        return operation._authority("PATCH", "/repos/o/r/pulls/comments/5").gates
+
+    assert opened("/repos/o/r/pulls/7/reviews") == frozenset()
+    assert opened("/repos/o/r/pulls/7/comments") == frozenset({OWN_TEXT_GATE}), "control: a comment of ours is"
+
+
+class Sent:
+    """Egress that has sent everything and got this answer."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    def send(self, request: EgressRequest, authority: Authority) -> EgressResponse:
+        return EgressResponse(200, {}, self.body)
