@@ -140,6 +140,7 @@ def _connection(connection: Connection) -> dict[str, Any]:
                 "body": "any" if route.opaque_body else route.body,
                 "redirect": route.redirect,
                 "responseCap": route.response_cap,
+                "closedMedia": sorted(route.closed_media),
             }
             for route in connection.routes
         ],

@@ -104,6 +104,24 @@ def test_without_github_request_only_what_another_tool_needs_stays(
         assert ["egress" in asked(tools, path) for path in own] == [False] * len(own)
 
 
+def test_a_diff_by_another_route_needs_a_tool_that_reads_diffs(repo: Repository) -> None:
+    """C4: `get_pull_request` opens the pull's facts; its diff is what `list_pull_request_files` is denied for."""
+    harness = Authority.harness(frozenset({Tier.READ, Tier.COMMENT}))
+
+    def asked_for(media: str, tools: tuple[str, ...]) -> str | None:
+        policy = Policy([github_connection(RunParameters("acme/shop", repo.id, tools=tools))])
+        request = EgressRequest("github", "GET", f"{ROOT}/pulls/1", headers={"Accept": media})
+        wire = policy.check(request, harness).wire
+        assert wire is not None
+        return dict(wire.headers).get("accept")
+
+    for form in ("diff", "patch"):
+        media = f"application/vnd.github.{form}"
+        assert asked_for(media, ("github_request", "get_pull_request")) is None
+        assert asked_for(media, ("github_request", "get_pull_request", "list_pull_request_files")) == media
+    assert asked_for("application/json", ("github_request", "get_pull_request")) == "application/json"
+
+
 def test_a_denied_comment_tools_routes_write_nothing(github: GitHubSim, repo: Repository, tmp_path: Path) -> None:
     """The same for writes, by `github_request`."""
     (pull,) = repo.pulls()

@@ -3,7 +3,7 @@
 In the data file `~` stands for the run's own repository (`/repos/{owner}/{name}`, and for reads the numeric
 form of it), and a text `$name` for a value of `RunParameters`. Everything else is literal. `tools` names who may use
 a route: any of its entries, and of an entry such as `github_request get_issue` all tools together, since the first
-would read what only the second is offered for.
+would read what only the second is offered for; `media` says the same of single forms of a route's answer.
 """
 
 from __future__ import annotations
@@ -252,6 +252,7 @@ def _route(entry: Mapping[str, Any], data: Mapping[str, Any], values: Mapping[st
         secret=entry.get("secret"),
         redirect=entry.get("redirect"),
         response_cap=entry.get("response_cap", RESPONSE_CAP),
+        closed_media=frozenset(m for m, tools in entry.get("media", {}).items() if not _used(tools, run)),
         repeatable=entry.get("repeatable", entry["method"] == "GET"),
         match=tuple(entry["match"]),
         not_match=tuple(entry["not_match"]),
@@ -261,10 +262,14 @@ def _route(entry: Mapping[str, Any], data: Mapping[str, Any], values: Mapping[st
 def _gate(entry: Mapping[str, Any], run: RunParameters) -> str | None:
     """The route's own gate, or the one that stays closed because no offered tool uses the route."""
     gate: str | None = entry.get("gate")
-    if gate == PUBLISHER_GATE or run.tools is None or entry["tier"] == Tier.GIT:
+    if gate == PUBLISHER_GATE or entry["tier"] == Tier.GIT or _used(entry["tools"], run):
         return gate
-    used = any(set(together.split()) <= set(run.tools) for together in entry["tools"])
-    return gate if used else OFFER_GATE
+    return OFFER_GATE
+
+
+def _used(tools: Sequence[str], run: RunParameters) -> bool:
+    """Whether an entry of `tools` is offered; everything is before the offer is known."""
+    return run.tools is None or any(set(together.split()) <= set(run.tools) for together in tools)
 
 
 def substitute(schema: Any, values: Mapping[str, Any]) -> Any:

@@ -142,7 +142,7 @@ def _wire(
     body: bytes,
 ) -> WireRequest:
     headers = dict(connection.fixed)
-    headers.update(_caller_headers(connection, request.headers))
+    headers.update(_caller_headers(connection, route, request.headers))
     if route.body is not None and body:
         headers["content-type"] = "application/json"
     attach = connection.attach
@@ -224,7 +224,7 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-def _caller_headers(connection: Connection, headers: Mapping[str, str]) -> dict[str, str]:
+def _caller_headers(connection: Connection, route: Route, headers: Mapping[str, str]) -> dict[str, str]:
     """The headers a caller may set; others (Authorization, Host, method overrides) are dropped."""
     kept = {}
     for name, value in headers.items():
@@ -233,6 +233,7 @@ def _caller_headers(connection: Connection, headers: Mapping[str, str]) -> dict[
             continue
         allowed = connection.caller_headers[lower]
         printable = value.isascii() and value.isprintable() and len(value) <= HEADER_CAP
-        if printable and (allowed is None or value in allowed):
+        closed = lower == "accept" and value in route.closed_media
+        if printable and not closed and (allowed is None or value in allowed):
             kept[lower] = value
     return kept

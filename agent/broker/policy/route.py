@@ -34,6 +34,7 @@ class Route:
         response_cap: bytes of the answer.
         repeatable: may be sent again where nobody knows whether it was done: built-in reads, and the writes of Git
             objects, which nothing refers to yet. What declared connections and models do twice is not ours to say.
+        closed_media: values of `accept` that are dropped here: forms of the answer that no offered tool reads.
         match, not_match: paths that must and must not match, checked at load and by a test.
     """
 
@@ -51,6 +52,7 @@ class Route:
     redirect: str | None = None
     response_cap: int = RESPONSE_CAP
     repeatable: bool = False
+    closed_media: frozenset[str] = frozenset()
     match: tuple[str, ...] = ()
     not_match: tuple[str, ...] = ()
 
