@@ -108,12 +108,25 @@ class Transcript:
         """SHA-256 of the last line: names the whole chain."""
         return self._prev
 
+    def resume(self) -> bool:
+        """Write again after the disk refused, now that there is room; True where events were lost meanwhile."""
+        with self._lock:
+            if self.fault is None:
+                return False
+            try:
+                os.ftruncate(self._fd, self._size)  # a half line that could not be cut off then
+            except OSError:
+                return False
+            self.fault = None
+            return True
+
     def close(self) -> None:
         """Close the file; further writes fail."""
         with self._lock:
-            if self.fault is None:
-                self.fault = "is closed"
-                os.close(self._fd)
+            self.fault = self.fault or "is closed"
+            fd, self._fd = self._fd, -1
+            if fd >= 0:
+                os.close(fd)
 
 
 _OWN = frozenset({"seq", "ts", "type", "prev"})

@@ -52,8 +52,8 @@ def test_a_command_that_fills_the_disk_is_ended_and_the_job_is_done(small: World
     assert len(small.repository.pulls()) == 1
 
 
-def test_a_disk_that_something_else_fills_ends_the_run_and_the_log_says_so(small: World) -> None:
-    """Nothing can be recorded, so nothing more is sent: nothing half published, the workspace put back."""
+def test_a_disk_that_something_else_fills_ends_the_run_and_everything_says_so(small: World) -> None:
+    """Nothing can be recorded, so nothing more is sent but the report, whose room was kept: it is whole."""
     turns = iter(fixing_turns(BRANCH))
     before = small.repository.refs()
 
@@ -78,5 +78,12 @@ def test_a_disk_that_something_else_fills_ends_the_run_and_the_log_says_so(small
     assert "Traceback" not in result.log + result.stderr
     assert verify(result.results / "transcript.jsonl") == []
     assert result.events("command"), "what was done before is recorded"
+    assert [e["message"] for e in result.events("log") if "events are missing" in e["message"]], "the gap is told"
+    (end,) = result.events("run.end")
+    issue = next(body for body in small.repository.bodies() if "airlock" in body and "The run failed" in body)
+    told = (end["reason"], (result.results / "summary.md").read_text(), issue)
+    assert ["No space left on device" in text for text in told] == [True] * 3
+    assert (end["stop_reason"], result.outputs["stop-reason"], result.outputs["outcome"]) == ("error", "error", "error")
+    assert not [p.name for p in result.results.iterdir() if p.name.startswith(".") or p.name.endswith(".part")]
     assert leftovers(small) == []
     assert (small.repository.refs(), small.repository.pulls()) == (before, [])
