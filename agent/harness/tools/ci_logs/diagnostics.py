@@ -22,8 +22,8 @@ _RUFF = re.compile(r"^(?:[A-Z]{1,5}\d{2,5}|invalid-syntax|error\[[\w-]+\])(?: \[
 _STYLISH = re.compile(r"^(?:##\[error\])?\s+(\d+):(\d+)\s+(?:✖\s+)?error\s+(\S.*)$")
 _STYLISH_FILE = re.compile(r"^(?:\S.*[\\/])?[^\s\\/:]+\.\w{1,8}$|^\S*[\\/]\S+$")
 _LINT_TAIL = re.compile(
-    r" \(([a-z][\w-]{1,30})(?::.*)?\)$|  \[[a-z][a-z-]+\]$|(?:^|: )[A-Z]{1,4}\d{3,4}\b|: [CWEFRS]: |"
-    r"\bMD\d{3}/|\bSC\d{4}\b"
+    r" \(([a-z][\w-]{1,30})(?::.*)?\)$|  \[[a-z][a-z-]+\]$| \[[A-Z][A-Za-z]{3,40}\]$|"
+    r"(?:^|: )[A-Z]{1,4}\d{3,4}\b|: [CWEFRS]: |\bMD\d{3}/|\bSC\d{4}\b"
 )
 _TOTAL = re.compile(
     r"^(?:✖|x) \d+ problems? \((?!0 errors)|^Found \d+ errors?\b|^\d+ errors? (?:generated|found)|"
@@ -45,7 +45,7 @@ _SHELLCHECK = re.compile(r"^In (\S+) line (\d+):$")
 _LINTERS = re.compile(
     r"(?i)\b(?:eslint|ruff|flake8|mypy|pylint|pyright|golangci-lint|clippy|rubocop|shellcheck|stylelint|prettier|black|"
     r"biome|hadolint|markdownlint|yamllint|actionlint|checkstyle|ktlint|detekt|swiftlint|phpstan|psalm|phpcs|staticcheck|"
-    r"isort|tflint|sqlfluff|oxlint|bandit)\b"
+    r"isort|tflint|sqlfluff|oxlint|bandit)\b|(?<![\w/.-])lint\w*(?![\w/.])"
 )
 
 

@@ -15,12 +15,14 @@ from agent.harness.tools.ci_logs import (
     causes,
     diagnostics,
     hooks,
+    levels,
     tests_dart,
     tests_js,
     tests_managed,
     tests_native,
     tests_numbered,
     tests_python,
+    tests_scala,
 )
 from agent.harness.tools.ci_logs.fallback import fallback
 from agent.harness.tools.ci_logs.findings import FIRST, Checkout, FailedTest, Findings, Kind, Log, Place
@@ -164,6 +166,7 @@ def _read(step: Step, parts: list[Segment], setup: Segment | None, checkout: Che
         tests_managed.surefire,
         tests_managed.gradle,
         tests_managed.dotnet,
+        tests_scala.scala,
         tests_numbered.numbered,
         tests_dart.dart,
         hooks.pre_commit,
@@ -173,6 +176,7 @@ def _read(step: Step, parts: list[Segment], setup: Segment | None, checkout: Che
     diagnostics.rust_like(log, out, lint=lint)
     diagnostics.compilers(log, out, lint=lint)
     diagnostics.linters(log, out, lint=lint)
+    levels.levelled(log, out, lint=lint)
     diagnostics.boxes(log, out)
     diagnostics.cmake(log, out)
     tests_python.traceback(log, out)

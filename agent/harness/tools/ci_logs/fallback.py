@@ -23,6 +23,7 @@ _NOISE = re.compile(
     r"deprecat|retry(?:ing)? |debconf:|^Get:\d|^\s+at "
 )
 _GOOD = re.compile(r"(?i)\bpass(?:ed|ing)?\b|\.\.\. ok$|[✓✔]|^ok\b|^\s+at ")
+_MILD = re.compile(r"(?i)\s*\[?(?:warn(?:ing)?|info|debug|notice|trace)\b")  # its own words: no error
 _TAIL = 6
 _PLENTY = 3
 
@@ -52,7 +53,8 @@ def fallback(log: Log, out: Findings) -> None:
         text = log.lines[i]
         if not text.strip() or text.startswith(("##[group]", "##[endgroup]", "##[debug]", "Post job cleanup")):
             continue
-        if not _GOOD.search(text) and not (_NOISE.search(text) and not known and hits):
+        passed_over = hits and (_MILD.match(text) or (not known and _NOISE.search(text)))
+        if not _GOOD.search(text) and not passed_over:
             out.keep(i, FIRST if shown < 2 and not hits else SECOND)
         shown += 1
         if shown >= (_TAIL if not strong else 3):

@@ -16,6 +16,7 @@ _CHECKOUT = re.compile(
     r"(?i)^(?:file://)?(?:/private)?(?:/home/[^/]+/work|/Users/[^/]+/work|/__w|(?:/[^/\s]+)*/_work|[a-z]:[\\/]a|[a-z]:[\\/].*_work)"
     r"[\\/]([^\\/]+)[\\/]\1[\\/]"
 )
+_BUNDLED = re.compile(r"^webpack(?:-internal)?://[^/\s]*/")  # a bundler's name for a source file
 _FOREIGN = re.compile(
     r"(?:^|[\\/])(?:node_modules|site-packages|dist-packages|\.cargo|\.rustup|vendor[\\/]bundle|\.gradle|\.m2|\.venv|\.tox|"
     r"hostedtoolcache|DerivedData|\.yarn|\.pnpm)(?:[\\/]|$)|^node:|^internal/(?:process|modules|main|timers|streams)/|^<"
@@ -63,7 +64,7 @@ class Checkout:
 
     def relative(self, path: str) -> str | None:
         """Path relative to the repository, or None for a file that is not in it."""
-        path = path.strip("\"'`")
+        path = _BUNDLED.sub("", path.strip("\"'`"))
         found = _CHECKOUT.match(path)
         if found:
             path = path[found.end() :]

@@ -14,7 +14,7 @@ _SAYS = re.compile(
 _PLACES = (
     re.compile(r"^\s+# (\S+?):(\d+):in "),  # RSpec
     re.compile(r"^(\S+\.php):(\d+)$"),
-    re.compile(r"^\s+at (?:.*? \()?((?:file://)?[^\s():]+\.[cm]?[jt]sx?):(\d+):(\d+)\)?$"),
+    re.compile(r"^\s+at (?:.*? \()?((?:(?:file|webpack)://)?[^\s():]+\.[cm]?[jt]sx?):(\d+):(\d+)\)?$"),
     re.compile(r"^\s+(\S+\.exs?):(\d+)(?:: .*)?$"),  # ExUnit
     re.compile(r"^\S.* \[(\S+?):(\d+)\]:$"),  # Minitest
 )
