@@ -7,9 +7,9 @@ unset LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT
 SYSTEM_PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 SYSTEM_SOCKET=/var/run/docker.sock
 
-# A Docker client with nothing of the job's environment: no context of a client configuration ends up in a
-# container, no DOCKER_HOST of another step's daemon gets the secrets. In the background write `"${docker[@]}"`
-# instead, so that the child is the client itself and a signal reaches it.
+# A Docker client with nothing of the job's environment and no configuration of its user: proxies of one, a password
+# among them, would be set in the container's environment; no DOCKER_HOST of another step's daemon gets the secrets.
+# In the background write `"${docker[@]}"` instead, so that the child is the client itself and a signal reaches it.
 engine() { "${docker[@]}" "$@"; }
 
 # Sets `docker` (how the client is called), `client` and `socket`, or says what can be done without an engine and
@@ -29,7 +29,7 @@ find_engine() {
 nothing of this runner"
         return 1
     }
-    docker=(env -i "PATH=$SYSTEM_PATH" "HOME=${HOME-/}" "$client" --host "unix://$socket")
+    docker=(env -i "PATH=$SYSTEM_PATH" "$client" --host "unix://$socket" --config "$PWD/no-configuration")
     local words
     words=$(engine version --format '{{.Server.Version}}' 2>&1 >/dev/null) && return 0
     no_engine "the Docker engine does not answer (${words//[$'\r\n']/ })"

@@ -71,7 +71,7 @@ find_image() {
     image=${INPUT_IMAGE:-$released}
     if [ -n "$image" ]; then
         engine image inspect "$image" >/dev/null 2>&1 && return
-        in_background "${docker[@]}" pull --quiet "$image" && return
+        in_background pull && return
         if [ -n "${INPUT_IMAGE-}" ]; then
             echo "::error title=Airlock::The image that input \`image\` names cannot be pulled."
             return 1
@@ -87,6 +87,13 @@ find_image() {
     [ $status -eq 0 ] && return
     [ -n "$cancelled" ] || echo "::error title=Airlock::The image could not be built. Name one by input \`image\`."
     return 1
+}
+
+# Pulls `image`, with the logins that the client's user has.
+# shellcheck disable=SC2329  # in_background calls it
+pull() {
+    exec env -i "PATH=$SYSTEM_PATH" "HOME=${HOME-/}" "DOCKER_CONFIG=${DOCKER_CONFIG-}" "$client" \
+        --host "unix://$socket" pull --quiet "$image"
 }
 
 # Builds `image`. The one thing of the job's environment that a build gets is how to reach the network.
@@ -107,6 +114,8 @@ build() {
 # Sets `mounts`: everything of this runner that the container sees.
 find_mounts() {
     local workspace=$GITHUB_WORKSPACE place
+    volume /var/lib/airlock
+    volume "$AIRLOCK_RESULTS"
     find_places
     bind "$workspace" || {
         echo "::error title=Airlock::The workspace $workspace lies in no folder of the runner that is mounted into \
@@ -117,7 +126,7 @@ the job's container, so the Docker engine cannot mount it again. Run this step i
     if [ ! -L "$workspace/.git" ]; then
         if [ -d "$workspace/.git" ]; then
             bind "$workspace/.git" /airlock-git ,readonly &&
-                mounts+=(--mount "type=volume,\"dst=${workspace//\"/\"\"}/.git\"")
+                volume "$workspace/.git"
         elif [ -f "$workspace/.git" ]; then
             # A linked worktree: the file stays, the repository it names is needed at its own path.
             read -r place <"$workspace/.git"
@@ -165,6 +174,9 @@ bind() {
     fi
 }
 
+# A volume of this run alone, removed with its container; the label is for one that a crash of the engine leaves.
+volume() { mounts+=(--mount "type=volume,\"dst=${1//\"/\"\"}\",volume-label=airlock.run=$run"); }
+
 # One --mount; it is read as CSV, so a path may hold a comma.
 mount() { mounts+=(--mount "type=$1,\"src=${2//\"/\"\"}\",\"dst=${3//\"/\"\"}\"$4"); }
 
@@ -183,8 +195,7 @@ start_and_wait() {
     "${docker[@]}" run --interactive --name "$run" --label "airlock.run=$run" --pull never --log-driver none \
         --hostname airlock --read-only --cap-drop ALL --cap-add SETUID --cap-add SETGID --cap-add CHOWN \
         --cap-add DAC_OVERRIDE --cap-add KILL --security-opt no-new-privileges --pids-limit 8192 \
-        --tmpfs /tmp:rw,nosuid,nodev,exec,mode=1777 --volume /var/lib/airlock --volume "$AIRLOCK_RESULTS" \
-        "${mounts[@]}" "$image" --stdin < <(feed) &
+        --tmpfs /tmp:rw,nosuid,nodev,exec,mode=1777 "${mounts[@]}" "$image" --stdin < <(feed) &
     child=$! started=yes
     [ -z "$cancelled" ] || cancel "$cancelled" # a signal between the two lines above
     wait_for "$child"

@@ -86,16 +86,18 @@ def container_options(
         "OpenStdin": True,
         "StdinOnce": True,
         "Tty": False,
-        "Volumes": {HELPER_FOLDER: {}},
         "HostConfig": {
             "NetworkMode": "bridge" if spec.network else "none",
             "Binds": [
-                *binds(spec.root, spec.readable, own.mounts if own else None),
+                *binds(spec.root, spec.readable, own.mounts if own else None, at=spec.at),
                 *(f"{outside(m.source, own.mounts if own else None)}:{m.target}:{m.kind}" for m in covers),
                 *([f"{outside(home, own.mounts if own else None)}:{FOLDERS.home}:rw"] if home else []),
             ],
             # as mounts and no binds: the engine makes a bind's folder where it is missing, on the runner, as root
-            "Mounts": [{"Type": "bind", "Source": p, "Target": p, "ReadOnly": True} for p in spec.mounts],
+            "Mounts": [
+                {"Type": "volume", "Target": HELPER_FOLDER, "VolumeOptions": {"Labels": {LABEL: run}}},
+                *({"Type": "bind", "Source": p, "Target": p, "ReadOnly": True} for p in spec.mounts),
+            ],
             "ReadonlyRootfs": True,
             "Tmpfs": {FOLDERS.tmp: private, **({} if home else {FOLDERS.home: private})},
             "CapDrop": ["ALL"],
@@ -181,7 +183,7 @@ class ContainerBackend:
                 run=self._run,
                 own=self._own,
                 home=home,
-                covers=covers_of(spec.root, spec.protected),
+                covers=covers_of(spec.root, spec.protected, spec.at),
             )
             container = Container(client, client.create_container_from_config(options)["Id"])
             bash = has_bash(client, container.number, self._image)

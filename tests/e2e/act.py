@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.conftest import RUN
 from tests.e2e.replayed import begin
 from tests.support.action import ROOT
 from tests.support.scenario import World
@@ -114,7 +115,7 @@ def run_workflow(
         "GITHUB_SERVER_URL": world.github.server_url,
         "GITHUB_REPOSITORY": world.repository.full_name,
         "GITHUB_TRIGGERING_ACTOR": actor,
-        "GITHUB_RUN_ID": "9009",
+        "GITHUB_RUN_ID": RUN,
         **(env or {}),
     }
     after = begin(world.workspace, folder)

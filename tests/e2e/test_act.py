@@ -122,39 +122,24 @@ def implement_turns(branch: str) -> list[Turn]:
     ]
 
 
-@pytest.mark.parametrize("author", ["maintainer", "outsider"])
 def test_a_comment_asks_for_an_implementation(
-    make: Callable[..., World],
-    image: str,
-    users_image: str,
-    gateway: str,
-    author: str,
-    matrix: Callable[..., None],
+    make: Callable[..., World], image: str, users_image: str, gateway: str, matrix: Callable[..., None]
 ) -> None:
-    """S6: a maintainer gets a pull request, an outsider a run that changes nothing and is not green.
-
-    Commands run in an image of the user's own.
-    """
+    """A maintainer's word gets a pull request; commands run in an image of the user's own."""
     world = make(owner=0)
     repo = world.repository
     number = repo.create_issue("Discount", "It is wrong.").number
-    repo.add_comment(number, "/airlock implement fix the discount", author)
-    event = world.github.event("issue_comment", repo, number=number, sender=author)
-    refs = repo.refs()
+    repo.add_comment(number, "/airlock implement fix the discount", "maintainer")
+    event = world.github.event("issue_comment", repo, number=number, sender="maintainer")
     with ModelServer(implement_turns("airlock/discount"), host=gateway) as model:
         inputs = {"image": image, "sandbox-image": users_image, "base-url": model.url}
-        job = run_workflow(world, "issue_comment", event, inputs=inputs, actor=author)
+        job = run_workflow(world, "issue_comment", event, inputs=inputs)
     matrix("composite, act", "issue_comment", image="user's", result=job, seconds=job.seconds)
 
-    if author == "maintainer":
-        assert (job.status, job.outputs["outcome"], job.outputs["branch"]) == (0, "done", "airlock/discount")
-        assert len(repo.pulls()) == 1
-        (said,) = [result["text"] for result in job.events("tool.result") if result["name"] == "run_command"]
-        assert "/users-own" in said.splitlines()
-    else:
-        assert (job.status, job.outputs["outcome"], job.outputs["branch"]) == (1, "denied", "")
-        assert (repo.refs(), repo.pulls()) == (refs, [])
-        assert job.events("gate.decision")[0]["mode"] == "restricted"
+    assert (job.status, job.outputs["outcome"], job.outputs["branch"]) == (0, "done", "airlock/discount")
+    assert len(repo.pulls()) == 1
+    (said,) = [result["text"] for result in job.events("tool.result") if result["name"] == "run_command"]
+    assert "/users-own" in said.splitlines()
     check_whole(world, job)
 
 

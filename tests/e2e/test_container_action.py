@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import threading
+import signal
+import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +13,11 @@ from typing import Any
 import pytest
 
 from agent.broker.transcript import verify
-from tests.e2e.job import container_action
+from tests.e2e.job import container_action, tree
+from tests.e2e.moments import BRANCH, MOMENTS
 from tests.support.action import Result
 from tests.support.model_server import ModelServer
 from tests.support.model_turns import Call, Turn
-from tests.support.runner_harness import cancel
 from tests.support.scenario import RUN_ID, World, fixing_turns
 
 ATTACK = r"""
@@ -103,22 +104,27 @@ def test_the_main_job_reaches_nothing_of_the_runner(
     assert sorted(p.name for p in temp.rglob("new")) == []
 
 
-def test_a_cancel_reaches_the_container(make: Callable[..., World], image: str, gateway: str) -> None:
-    """The runner signals the docker client, which hands signals on to the first process."""
+@pytest.mark.parametrize("during", MOMENTS)
+def test_a_cancel_reaches_the_container(make: Callable[..., World], image: str, gateway: str, during: str) -> None:
+    """The runner signals the docker client, which hands signals on to the first process: the first one is enough."""
     world = make()
-    asked = threading.Event()
+    before = tree(world.workspace / ".git")
+    moment = MOMENTS[during](world)
 
-    def hang(_: object) -> Turn:
-        asked.set()
-        time.sleep(30)
-        return Turn(text="late")
+    def when(process: subprocess.Popen[str]) -> None:
+        moment.wait()
+        process.send_signal(signal.SIGINT)
 
-    def when(process: Any) -> None:
-        asked.wait(60)
-        cancel(process)
+    result, _ = act(world, image, gateway, moment.turns, when=when)
 
-    result, _ = act(world, image, gateway, hang, when=when)
-
-    assert (result.outputs["outcome"], result.exit_status) == ("cancelled", 6)
-    assert (world.workspace / ".git/config").is_file()
+    assert (result.outputs["outcome"], result.outputs["stop-reason"], result.exit_status) == (
+        "cancelled",
+        "cancelled",
+        6,
+    ), result.log
+    assert result.outputs["branch"] == (BRANCH if during == "publishing" else "")
+    assert "cancelled" in result.summary.lower()
+    assert verify(result.results / "transcript.jsonl") == []
+    assert tree(world.workspace / ".git") == before
+    assert {path.lstat().st_uid for path in world.workspace.rglob("*")} == {1001}
     assert list(world.workspace.rglob(".airlock-*")) == []

@@ -18,8 +18,8 @@ from agent.broker.transcript import verify
 from tests.e2e.act import RUNNER
 from tests.e2e.conftest import docker
 from tests.e2e.job import composite, tree
+from tests.e2e.moments import command
 from tests.support.model_server import ModelServer
-from tests.support.model_turns import Call, Turn
 from tests.support.runner_containers import job_container
 from tests.support.runner_harness import cancel
 from tests.support.scenario import RUN_ID, World, fixing_turns
@@ -57,13 +57,13 @@ def test_a_cancel_that_never_reaches_a_job_in_a_container_is_made_good(
     before = tree(world.workspace / ".git")
     event = world.github.event("workflow_run", world.repository, run=RUN_ID)
 
+    moment = command(world)
+
     def when(process: subprocess.Popen[str]) -> None:
-        while not (world.workspace / "started").exists():
-            time.sleep(0.05)
+        moment.wait()
         cancel(process)
 
-    turns = [Turn(calls=[Call("run_command", {"command": "echo started > started; sleep 60"})])]
-    with ModelServer(turns, host=gateway) as model:
+    with ModelServer(moment.turns, host=gateway) as model:
         action = composite(world, "workflow_run", event, model, sandbox="container")
         with job_container(action.environment, RUNNER) as action.job:
             result = action.run(when=when)

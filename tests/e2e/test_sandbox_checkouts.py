@@ -25,8 +25,9 @@ TURNS = [
 ]
 
 
-@pytest.mark.parametrize("sandbox", ["container", "process"])
-@pytest.mark.parametrize("shape", ["folder", "worktree"])
+@pytest.mark.parametrize(
+    ("shape", "sandbox"), [("folder", "container"), ("worktree", "container"), ("worktree", "process")]
+)
 def test_a_checkout_with_a_submodule_is_worked_on_and_put_back(
     make: Callable[..., World], image: str, gateway: str, shape: str, sandbox: str
 ) -> None:

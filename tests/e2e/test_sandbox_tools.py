@@ -17,7 +17,7 @@ from tests.support.model_server import ModelServer
 from tests.support.model_turns import Call, Turn
 from tests.support.scenario import RUN_ID, World
 
-CHAINS = TOOLS / "hostedtoolcache"  # node and go, laid out by .ci/docker-setup
+CHAINS = TOOLS / "hostedtoolcache"  # node, go and java, laid out by .ci/docker-setup
 
 pytestmark = pytest.mark.skipif(not CHAINS.is_dir(), reason="no tool chains (.ci/docker-setup)")
 
@@ -39,7 +39,7 @@ def _link_or_copy(source: str, target: str) -> None:
 
 @pytest.fixture
 def cache(tmp_path: Path, image: str) -> Path:
-    """A tool cache of three chains: Debian's Python, taken from the image, is relocatable as setup-python's is."""
+    """A tool cache of four chains: Debian's Python, taken from the image, is relocatable as setup-python's is."""
     cache = tmp_path / "hostedtoolcache"
     shutil.copytree(CHAINS, cache, symlinks=True, copy_function=_link_or_copy)
     python = cache / "Python/3/x64"
@@ -60,6 +60,7 @@ COMMANDS = {
     "node_modules/.bin/shout hi && npm run --silent shout": ["HI", "FROM A SCRIPT"],
     # no build: without its cache the whole runtime is compiled first, half a minute of processor
     "go version && cd gomod && gofmt -l . && go list -deps .": ["go1.27.3", "runtime", "example.com/w"],
+    "java -XshowSettings:properties -version": ["java.home = {cache}/Java_Temurin-Hotspot_jdk/25.0.2.1/x64"],
     "python3.13 -m venv --without-pip .venv && .venv/bin/python -c 'import bz2, ctypes, lzma, readline, sqlite3, ssl, "
     "sys, zlib; print(sys.prefix, sys.base_prefix)'": ["{work}/.venv {cache}/Python/3/x64"],
 }  # fmt: skip
@@ -69,7 +70,7 @@ COMMANDS = {
 def test_the_tool_chains_of_setup_steps_work_without_a_network(
     make: Callable[..., World], cache: Path, gateway: str, sandbox: str
 ) -> None:
-    """node, npm, go and Python from the cache; programs of `node_modules` and `.venv` in the workspace."""
+    """node, npm, go, java and Python from the cache; programs of `node_modules` and `.venv` in the workspace."""
     world = make(files=FILES)
     package = world.workspace / "node_modules/shout"
     (world.workspace / "node_modules/.bin").mkdir(parents=True)
@@ -99,7 +100,7 @@ def test_the_tool_chains_of_setup_steps_work_without_a_network(
 def test_the_chains_are_found_on_no_other_path(image: str) -> None:
     """Control: the image itself has none of them."""
     found = subprocess.run(
-        ["docker", "run", "--rm", "--entrypoint", "sh", image, "-c", "command -v node npm go gcc"],
+        ["docker", "run", "--rm", "--entrypoint", "sh", image, "-c", "command -v node npm go java gcc"],
         capture_output=True,
         text=True,
         check=False,

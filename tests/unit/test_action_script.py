@@ -18,9 +18,13 @@ from tests.support.runner_harness import Composite
 ROOT = Path(__file__).resolve().parents[2]
 RELEASED = "ghcr.io/someone/airlock@sha256:" + "0" * 64
 
-# Acts are told apart by their first word after `--host SOCKET`; each leaves what it was given beside the client.
+# Acts are told apart by the first word after `--host SOCKET` and the like; each leaves what it was given beside the
+# client.
 CLIENT = r"""#!/bin/bash
-here=${0%/*} act=$3
+here=${0%/*}
+while [[ $1 == --* ]]; do options+=("$1" "$2"); shift 2; done
+act=$1
+printf '%s\n' "${options[@]}" >"$here/$act.options"
 printf '%s\n' "$@" >>"$here/$act.arguments"
 env >"$here/$act.environment"
 case $act in
@@ -74,10 +78,9 @@ def test_a_released_image_that_cannot_be_pulled_is_built_here(tmp_path: Path, st
     proxy = "http://user:password@proxy:3128"
     result = start(https_proxy=proxy, DOCKER_BUILDKIT="0", SOMETHING="of the job", **function)
 
-    assert lines(tmp_path, "pull.arguments")[2:] == ["pull", "--quiet", RELEASED]
+    assert lines(tmp_path, "pull.arguments") == ["pull", "--quiet", RELEASED]
     assert "building it from the action's own Dockerfile" in result.log
-    given = lines(tmp_path, "build.arguments")[2:]
-    assert given == ["build", "--build-arg", "https_proxy", "--tag", "airlock:local", ".."]
+    assert lines(tmp_path, "build.arguments") == ["build", "--build-arg", "https_proxy", "--tag", "airlock:local", ".."]
     names = {line.partition("=")[0] for line in lines(tmp_path, "build.environment")}
     assert names - {"PWD", "SHLVL", "_", "OLDPWD"} == {"PATH", "HOME", "https_proxy"}
     assert "airlock:local" in lines(tmp_path, "run.arguments")
@@ -89,6 +92,22 @@ def test_no_client_is_given_a_secret(tmp_path: Path, start: Callable[..., Result
     files = {path.name: path.read_text() for path in (tmp_path / "bin").iterdir()}
     assert {"run.environment", "build.environment", "version.arguments"} <= set(files)
     assert [name for name, text in files.items() if "the-models-key" in text or "the-jobs-token" in text] == []
+
+
+def test_the_clients_configuration_counts_for_pulls_alone(tmp_path: Path, start: Callable[..., Result]) -> None:
+    """Its logins are for a registry; its proxies would be set in the container's environment, passwords among them."""
+    start(DOCKER_CONFIG="/of/the/user", DOCKER_CONTEXT="elsewhere")
+    own = f"--config={tmp_path}/root/action/no-configuration"
+    acts = ("version", "pull", "run", "cp", "rm")
+    found = {}
+    for act in acts:
+        words = lines(tmp_path, f"{act}.options")
+        configuration = [f"{name}={value}" for name, value in zip(words[::2], words[1::2], strict=True)][1:]
+        named = {line.partition("=")[0] for line in lines(tmp_path, f"{act}.environment")} - {"PWD", "SHLVL", "_"}
+        found[act] = (configuration, named)
+
+    assert found == {act: ([own], {"PATH"}) for act in acts} | {"pull": ([], {"PATH", "HOME", "DOCKER_CONFIG"})}
+    assert not (tmp_path / "root/action/no-configuration").exists()
 
 
 def test_a_cancel_ends_a_pull_and_reads_as_cancelled(tmp_path: Path, start: Callable[..., Result]) -> None:
@@ -129,6 +148,6 @@ def test_a_cancel_while_the_container_is_made_is_told_when_it_is_there(
 
     result = start(when)
 
-    assert lines(tmp_path, "kill.arguments")[2:5] == ["kill", "--signal", "INT"]
+    assert lines(tmp_path, "kill.arguments")[:3] == ["kill", "--signal", "INT"]
     assert lines(tmp_path, "kill.arguments").count("kill") == 3
     assert (result.outputs["outcome"], result.outputs["stop-reason"]) == ("cancelled", "cancelled")

@@ -50,11 +50,13 @@ def test_request_for_a_container() -> None:
         "OpenStdin": True,
         "StdinOnce": True,
         "Tty": False,
-        "Volumes": {"/airlock": {}},
         "HostConfig": {
             "NetworkMode": "none",
             "Binds": ["/w:/w:rw", "/tools:/tools:ro"],
-            "Mounts": [{"Type": "bind", "Source": "/opt/sdk", "Target": "/opt/sdk", "ReadOnly": True}],
+            "Mounts": [
+                {"Type": "volume", "Target": "/airlock", "VolumeOptions": {"Labels": {"airlock.run": "7-1-x"}}},
+                {"Type": "bind", "Source": "/opt/sdk", "Target": "/opt/sdk", "ReadOnly": True},
+            ],
             "ReadonlyRootfs": True,
             "Tmpfs": {"/tmp": own, "/airlock-home": own},
             "CapDrop": ["ALL"],
