@@ -103,7 +103,7 @@ def main() -> int:
 
         return launch(*fds)
     if stage == "--broker":
-        from agent.broker.run import main as broker
+        from agent.broker.process import main as broker
 
         return broker(*fds)
     if stage == "--harness":

@@ -1,14 +1,12 @@
 """Zone 1, the main flow of one run. Read it together with DESIGN section 4; the step numbers are the same.
 
-The broker holds the secrets, decides, forwards and records. What it starts with comes by inherited
-descriptors; what it ends with lies in the results folder.
+The broker holds the secrets, decides, forwards and records. What it starts with comes from `process.py`; what it ends
+with lies in the results folder.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-import os
 import sys
 import threading
 import time
@@ -46,19 +44,8 @@ from agent.contract.errors import AirlockError, Refusal, UpstreamError, UserErro
 from agent.contract.modes import Tier
 from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.kernel.channel import Caller, CallFailed, Channel, ChannelError
-from agent.kernel.confine import confine_broker
 
 WAIT_S = 1.0  # for a push to let go of the state, where the run is cancelled: launch gives six seconds for the report
-
-
-def main(control_fd: int, harness_fd: int, plan_fd: int, secrets_fd: int, event_fd: int) -> int:
-    """The broker's process; returns the step's exit status."""
-    confine_broker()
-    plan = json.loads(_read(plan_fd))
-    secret_inputs: dict[str, str] = json.loads(_read(secrets_fd))
-    event = _read(event_fd)
-    broker = Broker(plan, secret_inputs, Channel.from_fd(control_fd), Channel.from_fd(harness_fd))
-    return broker.run(event)
 
 
 class Broker:
@@ -310,8 +297,3 @@ class Broker:
             self._record(
                 "log", level="error", message=f"bug in operation {op}: {type(exc).__name__}", where=place_of(exc)
             )
-
-
-def _read(fd: int) -> bytes:
-    with os.fdopen(fd, "rb") as file:
-        return file.read()

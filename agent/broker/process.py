@@ -1,0 +1,25 @@
+"""The broker's process: confined before anything else, told everything by inherited descriptors."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from agent.broker.run import Broker
+from agent.kernel.channel import Channel
+from agent.kernel.confine import confine_broker
+
+
+def main(control_fd: int, harness_fd: int, plan_fd: int, secrets_fd: int, event_fd: int) -> int:
+    """Run once; returns the step's exit status."""
+    confine_broker()
+    plan = json.loads(_read(plan_fd))
+    secret_inputs: dict[str, str] = json.loads(_read(secrets_fd))
+    event = _read(event_fd)
+    broker = Broker(plan, secret_inputs, Channel.from_fd(control_fd), Channel.from_fd(harness_fd))
+    return broker.run(event)
+
+
+def _read(fd: int) -> bytes:
+    with os.fdopen(fd, "rb") as file:
+        return file.read()
