@@ -13,13 +13,19 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.sandbox import ExecRequest, ExecResult, ProbeItem, ProbeReport, SandboxSpec
 from agent.launch_place import Place
-from agent.sandbox.choice import Backend
 from agent.sandbox.probe import ProbeTargets, probe
+from agent.sandbox.session import Session
+
+
+class Backend(Protocol):
+    """What is needed of a backend."""
+
+    def start(self, spec: SandboxSpec) -> Session: ...
 
 
 class Sandboxes:

@@ -52,13 +52,6 @@ class GitHubApi:
         answer = self.request("GET", path, step=step, query=query, accept=accept, timeout_s=timeout_s)
         return decode(answer, step)
 
-    def get_raw(self, path: str, *, step: str, query: Mapping[str, Any] | None = None) -> bytes:
-        """GET a file's bytes (contents with the raw media type). Raises as `get`."""
-        answer = self.request("GET", path, step=step, query=query, accept="application/vnd.github.raw+json")
-        if answer.status != 200:
-            raise failure(answer, step)
-        return answer.body
-
     def post(self, path: str, body: Mapping[str, Any], *, step: str) -> Any:
         """POST a JSON body. Raises as `get`, where any status but 200 and 201 is an error."""
         return decode(self.request("POST", path, step=step, body=body), step)
@@ -66,10 +59,6 @@ class GitHubApi:
     def patch(self, path: str, body: Mapping[str, Any], *, step: str) -> Any:
         """PATCH a JSON body. Raises as `post`."""
         return decode(self.request("PATCH", path, step=step, body=body), step)
-
-    def delete(self, path: str, *, step: str) -> Any:
-        """DELETE. Raises as `post`."""
-        return decode(self.request("DELETE", path, step=step), step)
 
     def paged(
         self,

@@ -7,7 +7,8 @@ inside the model's text is escaped in JSON, so text cannot imitate a usage field
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+from agent.contract.dataclass import dataclass, replace
 
 _FIELD = re.compile(
     rb'(?<!\\)"(input_tokens|prompt_tokens|output_tokens|completion_tokens|'
@@ -34,12 +35,6 @@ class Used:
     cached: int = 0
     kept: int = 0
     written: int = 0
-
-
-def tokens_used(answer: bytes) -> tuple[int, int]:
-    """Input (cached included) and output tokens of one answer; see `used_by`."""
-    used = used_by(answer)
-    return used.read, used.written
 
 
 def used_by(answer: bytes) -> Used:

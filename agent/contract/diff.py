@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from agent.contract.dataclass import dataclass, replace
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 
@@ -54,19 +55,6 @@ class Hunk:
             if number == (line.old if side == LEFT else line.new):
                 return line.text
         return None
-
-
-@dataclass(frozen=True)
-class FileDiff:
-    """One file of a diff.
-
-    Attributes:
-        path: path after the change (before it, for a deleted file).
-        hunks: empty for a binary, oversized, or renamed and unchanged file.
-    """
-
-    path: str
-    hunks: tuple[Hunk, ...]
 
 
 @dataclass(frozen=True)
@@ -134,28 +122,6 @@ def parse_patch(patch: str) -> tuple[Hunk, ...]:
     if header:
         hunks.append(Hunk(header, tuple(lines)))
     return tuple(hunks)
-
-
-def parse_diff(text: str) -> tuple[FileDiff, ...]:
-    """Files of a whole `git diff`. Renamed, binary, deleted and new files each give one entry."""
-    files: list[FileDiff] = []
-    for part in re.split(r"(?m)^(?=diff --git )", text):
-        if not part.startswith("diff --git "):
-            continue
-        head, mark, hunks = part.partition("\n@@ ")
-        path = _path_of(head)
-        if path is not None:
-            files.append(FileDiff(path, parse_patch("@@ " + hunks) if mark else ()))
-    return tuple(files)
-
-
-def _path_of(head: str) -> str | None:
-    for pattern in (r"(?m)^\+\+\+ b/(.*?)\t?$", r"(?m)^--- a/(.*?)\t?$", r"(?m)^rename to (.*)$"):
-        found = re.search(pattern, head)
-        if found:
-            return found[1]
-    same = re.match(r"diff --git a/(.+) b/\1$", head.split("\n", 1)[0])
-    return same[1] if same else None
 
 
 def ranges(hunks: Iterable[Hunk], side: str) -> str:

@@ -14,7 +14,7 @@ from agent.broker.closing import make_report
 from agent.broker.limits import Limits, Meter
 from agent.broker.report.facts import RAISE
 from agent.broker.state import RunState
-from agent.broker.usage import tokens_used
+from agent.broker.usage import used_by
 from agent.contract.facts import RunFacts
 from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.contract.totals import Totals
@@ -193,4 +193,5 @@ def test_comments_over_the_cap_are_refused_and_the_run_goes_on(world: World) -> 
 )
 def test_tokens_are_counted_from_the_providers_bytes(answer: bytes, expected: tuple[int, int]) -> None:
     """Streamed or whole, both families; text of the model cannot imitate a count."""
-    assert tokens_used(answer) == expected
+    used = used_by(answer)
+    assert (used.read, used.written) == expected

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from agent.broker.git.fetch import Fetcher
 from agent.broker.git.prepare import prepare, undo
-from agent.broker.git.protocol import PackAnswer, line, packets, parse_refs
+from agent.broker.git.protocol import PackAnswer, line, packets
 from agent.broker.git.shadow import ShadowGit
 from agent.broker.git.workspace import open_shadow, open_worktree
 from agent.contract.errors import UpstreamError
@@ -61,24 +61,23 @@ def host(tmp_path: Path) -> Iterator[Host]:
         yield Host(sim, repository, base, head)
 
 
-def test_a_forks_head_is_fetched_by_its_pull_ref(host: Host, tmp_path: Path) -> None:
+def test_a_forks_head_is_fetched_from_this_repository(host: Host, tmp_path: Path) -> None:
     """No branch `topic` exists in this repository, and no other repository is spoken to (F16)."""
     checkout = tmp_path / "work"
     host.repository.checkout(checkout, "main")
     shadow = shadow_of(checkout, tmp_path / "shadow")
     fetcher = host.fetcher(shadow)
 
-    sha = fetcher.pull_head(9)
-    fetched = fetcher.fetch([sha], [host.base])
+    fetched = fetcher.fetch([host.head], [host.base])
 
-    assert (sha, fetched) == (host.head, [host.head])
-    assert shadow.commit_of(sha).parents == (host.base,)
-    assert "+fork" in shadow.diff(host.base, sha)
+    assert fetched == [host.head]
+    assert shadow.commit_of(host.head).parents == (host.base,)
+    assert "+fork" in shadow.diff(host.base, host.head)
     assert {r.path for r in host.sim.requests} == {"/acme/widgets.git/git-upload-pack"}
-    assert [r.method for r in host.sim.requests] == ["POST", "POST"]
+    assert [r.method for r in host.sim.requests] == ["POST"]
     sent = sum(int(r.header("Content-Length")) for r in host.sim.requests)
     assert sent < 1000
-    assert fetcher.fetch([sha]) == []
+    assert fetcher.fetch([host.head]) == []
 
 
 def test_depth_is_kept_and_the_shallow_list_follows(host: Host, tmp_path: Path) -> None:
@@ -94,16 +93,6 @@ def test_depth_is_kept_and_the_shallow_list_follows(host: Host, tmp_path: Path) 
     assert shadow.shallow() == [host.base]
     assert shadow.log(host.head, 9).count("\n") == 6
     assert shadow.read(shadow.entries(shadow.tree_of(host.head))[b"a"].sha) == b"fork\n"
-
-
-def test_refs_are_listed_by_prefix(host: Host, tmp_path: Path) -> None:
-    """Only what was asked for comes back."""
-    fetcher = host.fetcher(ShadowGit.create(tmp_path / "shadow"))
-
-    assert fetcher.refs(["refs/heads/"]) == {"refs/heads/main": host.base}
-    assert fetcher.refs(["refs/pull/9/head"]) == {"refs/pull/9/head": host.head}
-    with pytest.raises(UpstreamError, match="refs/pull/10/head does not exist"):
-        fetcher.pull_head(10)
 
 
 @pytest.mark.parametrize("sha", ["", "main", "--upload-pack=evil", "A" * 40, "a" * 39, "a" * 40 + "\n"])
@@ -190,7 +179,7 @@ def test_a_failing_transport_keeps_its_own_error(tmp_path: Path) -> None:
 @given(st.lists(st.binary(max_size=80), max_size=6))
 def test_any_bytes_are_packets_or_a_typed_error(chunks: list[bytes]) -> None:
     """The parser never raises anything but its own error, and never gives more than it got."""
-    for read in (packets, parse_refs, lambda c: PackAnswer(c).pack()):
+    for read in (packets, lambda c: PackAnswer(c).pack()):
         try:
             out = list(read(chunks))
         except UpstreamError:

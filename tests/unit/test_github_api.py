@@ -57,8 +57,8 @@ def test_reads_and_writes_go_to_the_runs_repository(hub: Stub) -> None:
     assert publisher.get("/users/octocat", step="read user") == {"a": 1}
     assert publisher.post("git/blobs", {"content": "é"}, step="create blob") == {"a": 1}
     assert publisher.patch("pulls/7", {"title": "x"}, step="update pull request") == {"a": 1}
-    with pytest.raises(Refusal, match="label is not"):
-        publisher.delete("issues/7/labels/ci", step="label is not configured")
+    with pytest.raises(Refusal, match="not ours"):
+        publisher.patch("git/refs/heads/main", {"sha": "a" * 40}, step="not ours")
     assert [(seen.method, seen.target, seen.body) for seen in hub.seen] == [
         ("GET", API, b""),
         ("GET", f"{API}/contents/a%20b?ref=main", b""),
@@ -66,17 +66,6 @@ def test_reads_and_writes_go_to_the_runs_repository(hub: Stub) -> None:
         ("POST", f"{API}/git/blobs", b'{"content":"\\u00e9"}'),
         ("PATCH", f"{API}/pulls/7", b'{"title":"x"}'),
     ]
-
-
-def test_a_file_is_read_as_its_bytes(hub: Stub) -> None:
-    """The raw media type, whatever the bytes."""
-    hub.answer = lambda seen: [reply(b"\xff\x00raw")]
-
-    assert api(hub).get_raw("contents/x", step="read file") == b"\xff\x00raw"
-    assert hub.seen[0].headers["accept"] == "application/vnd.github.raw+json"
-    hub.answer = lambda seen: [reply(b"{}", 404)]
-    with pytest.raises(UpstreamError, match="read file: GitHub says 404"):
-        api(hub).get_raw("contents/x", step="read file")
 
 
 def test_pages_are_computed_until_there_is_no_next(hub: Stub) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent.contract.sandbox import Purpose, SandboxSpec
+from agent.contract.errors import UpstreamError
+from agent.contract.sandbox import ProbeItem, ProbeReport, Purpose, SandboxSpec
 from agent.launch_place import Place
 from agent.launch_sandboxes import Sandboxes
 from tests.support.action import ROOT
@@ -74,6 +75,63 @@ def test_a_process_backend_that_the_workflow_names_is_taken_whatever_the_image(s
 
     assert (report.backend, report.ok) == ("process", True)
     assert [text for text in report.missing if "container" in text] == []
+
+
+class Candidate:
+    """A backend whose probe's verdict is given; it is its own session."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.did: list[str] = []
+
+    def start(self, spec: SandboxSpec) -> Candidate:
+        self.did.append("start")
+        return self
+
+    def close(self) -> None:
+        self.did.append("close")
+
+
+@pytest.mark.parametrize(
+    ("asked", "holds", "taken", "did"),
+    [
+        ("auto", ("container", "process"), "container", (["start"], [])),
+        ("auto", ("process",), "process", (["start", "close"], ["start"])),
+        ("auto", (), None, (["start", "close"], ["start", "close"])),
+        ("container", ("process",), None, (["start", "close"], [])),
+        ("process", ("container", "process"), "process", ([], ["start"])),
+    ],
+)
+def test_the_strongest_backend_that_passes_its_probe_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+    started: Any,
+    tmp_path: Path,
+    asked: str,
+    holds: tuple[str, ...],
+    taken: str | None,
+    did: tuple[list[str], list[str]],
+) -> None:
+    """The first that holds and no further; where none does nothing can be started; a named one is never replaced."""
+    container, process = Candidate("container"), Candidate("process")
+    monkeypatch.setattr(Sandboxes, "_container", lambda self, spec: container)
+    monkeypatch.setattr(Sandboxes, "_process", lambda self: process)
+
+    def probe(session: Candidate, root: str, targets: Any, *, backend: str) -> ProbeReport:
+        held = backend in holds
+        return ProbeReport(backend, ok=held, loopback=True, items=(ProbeItem("read a canary", held=held, detail="x"),))
+
+    monkeypatch.setattr("agent.launch_sandboxes.probe", probe)
+    sandboxes, spec = started(sandbox=asked), SandboxSpec(Purpose.MAIN, str(tmp_path))
+
+    report = sandboxes.probe(spec, (), ())
+
+    assert (container.did, process.did) == did
+    assert report.ok == (taken is not None)
+    if taken is None:
+        with pytest.raises(UpstreamError, match="no sandbox has passed its probe"):
+            sandboxes.start(spec)
+    else:
+        assert (report.backend, sandboxes.start(spec)) == (taken, 1)
 
 
 WARM = """

@@ -8,15 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.contract.sandbox import ExecRequest, ExecResult, ProbeReport, Purpose, SandboxSpec
+from agent.contract.sandbox import ExecRequest, ExecResult, Purpose, SandboxSpec
 from agent.kernel import landlock, seccomp
 from agent.kernel.landlock import DEVICE, READ, READ_DIR, RUN, WRITE, FileRule
 from agent.kernel.seccomp import Family
 from agent.sandbox import protocol
-from agent.sandbox.choice import choose
 from agent.sandbox.policy import Folders, Level, Machine, Mount, Plan, container_plan_for, families, plan_for
-from agent.sandbox.probe import ProbeTargets
-from agent.sandbox.session import Session
 
 MACHINE = Machine(
     processor="x86_64",
@@ -40,6 +37,7 @@ def level(name: str, *of: Family) -> Level:
 
 EXPECTED = Plan(
     root="/home/runner/w",
+    at="/home/runner/w",
     stage="/tmp/a/root",
     tmp="/tmp/a/tmp",
     uid=1001,
@@ -211,43 +209,6 @@ def test_plan_of_a_container() -> None:
         ),
         limits=((4, 0), (1, 10 << 20), (7, 65_536)),
     )
-
-
-class Candidate:
-    """A backend whose probe's verdict is given."""
-
-    def __init__(self, name: str, *, holds: bool) -> None:
-        self.name = name
-        self._holds = holds
-        self.probed = 0
-
-    def start(self, spec: SandboxSpec) -> Session:
-        raise AssertionError("choosing starts nothing but probes")
-
-    def probe(self, spec: SandboxSpec, targets: ProbeTargets) -> ProbeReport:
-        self.probed += 1
-        return ProbeReport(self.name, ok=self._holds, loopback=True)
-
-
-@pytest.mark.parametrize(
-    ("holds", "chosen", "probed"),
-    [((True, True), "container", [1, 0]), ((False, True), "process", [1, 1]), ((False, False), None, [1, 1])],
-)
-def test_the_strongest_backend_that_passes_its_probe(
-    holds: tuple[bool, bool], chosen: str | None, probed: list[int]
-) -> None:
-    """First that holds; none when none does; every probe that was made is reported."""
-    candidates = [Candidate(n, holds=h) for n, h in zip(("container", "process"), holds, strict=True)]
-    backend, reports = choose(candidates, SPEC, ProbeTargets())
-
-    assert (backend.name if backend else None) == chosen
-    assert [c.probed for c in candidates] == probed
-    assert [r.ok for r in reports] == list(holds[: sum(probed)])
-
-
-def test_a_named_backend_is_not_replaced() -> None:
-    """Where the user asked for containers, a process backend is never taken silently."""
-    assert choose([Candidate("container", holds=False)], SPEC, ProbeTargets())[0] is None
 
 
 # ---- wire format ----

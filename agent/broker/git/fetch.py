@@ -1,7 +1,7 @@
 """Fetch commits into the shadow by smart HTTP, spoken here: git itself never gets a token or a socket.
 
-A fork's head is fetched by its pull ref in this repository (F16), so no other repository is ever spoken to,
-and only `git-upload-pack` is: there is no code here that could push.
+A fork's head is fetched by its id from this repository, whose pull ref keeps it there (F16), so no other
+repository is ever spoken to, and only `git-upload-pack` is: there is no code here that could push.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agent.broker.git.objects import is_sha
-from agent.broker.git.protocol import PackAnswer, fetch_request, ls_refs_request, parse_refs
+from agent.broker.git.protocol import PackAnswer, fetch_request
 from agent.broker.git.shadow import ShadowGit
 from agent.contract.errors import UpstreamError
 
@@ -41,30 +41,6 @@ class Fetcher:
         self._post = post
         self._path = f"/{repository}.git/{SERVICE}"
         self._pack_cap = pack_cap
-
-    def refs(self, prefixes: Sequence[str]) -> dict[str, str]:
-        """Refs of the repository whose full names begin with one of `prefixes`.
-
-        Raises:
-            UpstreamError: the server failed, or a prefix could be no ref's: a line end in it would be a
-                command of the protocol (F04).
-        """
-        for prefix in prefixes:
-            if not prefix.startswith("refs/") or not prefix.isprintable() or " " in prefix:
-                raise UpstreamError("fetch", f"{prefix[:100]!r} is no ref's name")
-        return parse_refs(self._post(self._path, ls_refs_request(prefixes), HEADERS))
-
-    def pull_head(self, number: int) -> str:
-        """Commit at the head of a pull request, wherever its branch is.
-
-        Raises:
-            UpstreamError: there is no such pull request.
-        """
-        name = f"refs/pull/{number}/head"
-        sha = self.refs([name]).get(name)
-        if sha is None:
-            raise UpstreamError("fetch", f"{name} does not exist")
-        return sha
 
     def fetch(self, shas: Sequence[str], haves: Sequence[str] = (), *, depth: int | None = None) -> list[str]:
         """Get commits that are not here yet, with their trees and blobs.

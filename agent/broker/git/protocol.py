@@ -7,9 +7,9 @@ understood is an error, never skipped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from agent.broker.git.objects import is_sha
+from agent.contract.dataclass import dataclass, field
 from agent.contract.errors import UpstreamError
 
 FLUSH, DELIMITER, END = b"0000", b"0001", b"0002"
@@ -21,20 +21,6 @@ def line(text: str) -> bytes:
     """One pkt-line of text with a newline."""
     data = text.encode() + b"\n"
     return b"%04x" % (len(data) + 4) + data
-
-
-def ls_refs_request(prefixes: Sequence[str]) -> bytes:
-    """Body that asks for refs whose full names begin with one of these."""
-    return b"".join(
-        (
-            line("command=ls-refs"),
-            line(_AGENT),
-            line("object-format=sha1"),
-            DELIMITER,
-            *(line(f"ref-prefix {prefix}") for prefix in prefixes),
-            FLUSH,
-        )
-    )
 
 
 def fetch_request(
@@ -90,23 +76,6 @@ def packets(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
         payload = bytes(buffer[4:size])
         del buffer[:size]
         yield payload
-
-
-def parse_refs(chunks: Iterable[bytes]) -> dict[str, str]:
-    """Object id by full ref name.
-
-    Raises:
-        UpstreamError: see `packets`, or the server's own error.
-    """
-    refs: dict[str, str] = {}
-    for payload in packets(chunks):
-        if payload is None:
-            continue
-        _raise_error(payload)
-        words = payload.decode("utf-8", "surrogateescape").rstrip("\n").split(" ")
-        if len(words) >= 2 and is_sha(words[0]):
-            refs[words[1]] = words[0]
-    return refs
 
 
 @dataclass
