@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-
 _FIELD = re.compile(
     rb'(?<!\\)"(input_tokens|prompt_tokens|output_tokens|completion_tokens|'
     rb'cache_read_input_tokens|cache_creation_input_tokens|cached_tokens)"\s*:\s*(\d{1,12})'
