@@ -239,6 +239,9 @@ def test_a_redirect_to_a_host_that_the_route_does_not_declare_is_not_followed(wo
     assert (answer.status, answer.code) == (403, "egress_redirect_blocked")
     assert world.storage.connections == 0
     assert "SIGNATURE" not in repr(world.records) + answer.message
+    place = world.storage.url.partition("//")[2]
+    assert place in repr(world.records), "people read which host to declare"
+    assert place not in answer.message + answer.body.decode(), "to the model it is a third party's words (S1)"
 
 
 def test_a_log_redirect_to_another_port_of_a_declared_host_is_not_followed(world: World) -> None:

@@ -17,7 +17,7 @@ from agent.broker.git.objects import EXECUTABLE, FILE, GITLINK, LINK, Change, En
 from agent.broker.git.snapshot import DEPTH_CAP
 from agent.broker.git.snapshot_words import Caps
 from agent.broker.git.worktree import WorkTree
-from agent.contract.errors import ToolInputError
+from agent.contract.errors import Refusal, ToolInputError
 from tests.support.checkouts import git, make_checkout, worktree_of
 
 FILES = {"README.md": "# W\n", "src/app.py": "print(1)\n", "src/data.bin": b"\0\xff\r\n", "empty": b""}
@@ -288,7 +288,7 @@ def test_sizes_and_numbers_are_capped(checkout: Path, tmp_path: Path) -> None:
     head = worktree.head
     for paths in (None, ["."], ["n"], ["src/app.py", "."]):
         (checkout / "n").mkdir(exist_ok=True)
-        with pytest.raises(ToolInputError, match="name each changed file in `paths`"):
+        with pytest.raises(Refusal, match="name each changed file in `paths`"):
             worktree.commit("all", paths)
     assert worktree.head == head
     assert worktree.commit("one", ["src/app.py"]).files() == [{"path": "src/app.py", "status": "modified"}]
@@ -310,7 +310,7 @@ def test_what_a_run_stores_is_capped(checkout: Path, tmp_path: Path) -> None:
     snapshot = worktree.snapshot()
     assert snapshot.over.startswith("Changed files of this run add up to more than")
     assert by_path(snapshot.changes) == {}
-    with pytest.raises(ToolInputError, match="add up to more than"):
+    with pytest.raises(Refusal, match="add up to more than"):
         worktree.commit("all")
     assert sorted(p for p in (tmp_path / "shadow").rglob("*") if p.is_file()) == stored
 
@@ -416,7 +416,6 @@ def test_choosing_a_path_that_changed_its_kind_makes_a_valid_tree(tmp_path: Path
         ("", None, "needs 1 to"),
         (" \n", None, "needs 1 to"),
         ("x" * 20_001, None, "needs 1 to"),
-        ("m", ["nothing-here"], "Changed: src/app.py"),
         ("m", ["../x"], "no path in the repository"),
         ("m", ["/etc/passwd"], "no path in the repository"),
         ("m", ["a\0b"], "no path in the repository"),
@@ -434,9 +433,21 @@ def test_a_commit_that_cannot_be_made_says_what_to_do(
     assert worktree.head == worktree.start
 
 
+def test_a_refusal_that_names_files_is_no_sentence_of_ours(checkout: Path, tmp_path: Path) -> None:
+    """S1: the harness shows `ToolInputError` bare and frames any other; names are third parties' words."""
+    worktree = worktree_of(checkout, tmp_path / "shadow")
+    os.mkfifo(checkout / "src/obey me")
+    with pytest.raises(Refusal, match=r"nothing to commit.*obey me"):
+        worktree.commit("m")
+    (checkout / "src/app.py").write_text("print(2)\n")
+    with pytest.raises(Refusal, match=r"Changed: src/app\.py"):
+        worktree.commit("m", ["nothing-here"])
+    assert worktree.head == worktree.start
+
+
 def test_nothing_to_commit_is_told(checkout: Path, tmp_path: Path) -> None:
     """An empty commit is not made."""
-    with pytest.raises(ToolInputError, match="nothing to commit"):
+    with pytest.raises(Refusal, match="nothing to commit"):
         worktree_of(checkout, tmp_path / "shadow").commit("m")
 
 
@@ -488,7 +499,7 @@ def test_the_log_shows_own_and_older_commits(checkout: Path, tmp_path: Path) -> 
 def test_any_text_of_the_model_is_used_or_told_as_its_mistake(
     tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
-    """As path of a diff, a log or a commit, or as a base: an answer or a `ToolInputError`, nothing else."""
+    """As path of a diff, a log or a commit, or as a base: an answer or a refusal, nothing else."""
     if not SHARED:
         folder = tmp_path_factory.mktemp("shared")
         make_checkout(folder / "work", FILES)
@@ -503,7 +514,7 @@ def test_any_text_of_the_model_is_used_or_told_as_its_mistake(
     ):
         try:
             act()
-        except ToolInputError:
+        except (ToolInputError, Refusal):
             continue
 
 

@@ -28,9 +28,15 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class Blocked:
-    """Where it led is not declared. The reason names the host alone: the rest may be a signature."""
+    """Where it led is not declared.
+
+    Attributes:
+        reason: a sentence of ours for whoever asked.
+        host: where it led, for the record alone: a third party's words (S1). The rest may be a signature.
+    """
 
     reason: str
+    host: str = ""
 
 
 def follow(
@@ -66,7 +72,7 @@ def follow(
     if any(re.fullmatch(pattern, name) for pattern in allowed for name in names):
         return Elsewhere(target._replace(fragment="").geturl())
     shown = names[0] if re.fullmatch(r"[a-z0-9.:\[\]-]{1,100}", names[0]) else "another host"
-    return Blocked(f"a redirect to {shown}, which is not declared for this route")
+    return Blocked("a redirect to a host that is not declared for this route; the transcript names it", shown)
 
 
 def _within(connection: Connection, path: str, query: str) -> EgressRequest | Blocked:

@@ -138,7 +138,7 @@ class Egress:
             raise
         if isinstance(answer, Blocked):
             reason = f"The answer was refused: {answer.reason}."
-            rule = RuleMatch("redirect", False, answer.reason)
+            rule = RuleMatch("redirect", False, f"{answer.reason}: {answer.host}" if answer.host else answer.reason)
             return self._denied(number, request, authority, Verdict("egress_redirect_blocked", reason, (rule,)))
         self._record("egress.response", n=number, status=answer.status, ms=self._since(started))
         chunks = self._until(end, capped(answer.chunks(), wire.response_cap))

@@ -12,7 +12,7 @@ from agent.broker.git.objects import Change, Entry, Identity, display, repositor
 from agent.broker.git.shadow import ShadowGit
 from agent.broker.git.snapshot import Snapshotter
 from agent.broker.git.snapshot_words import Snapshot
-from agent.contract.errors import ToolInputError
+from agent.contract.errors import Refusal, ToolInputError
 
 MESSAGE_CAP = 20_000  # characters of a commit message
 
@@ -86,7 +86,8 @@ class WorkTree:
             paths: files or folders; None or empty is everything that changed.
 
         Raises:
-            ToolInputError: no message, nothing changed, a path that matches no change, or a workspace over a
+            ToolInputError: no message, or no path of the repository.
+            Refusal: code `commit_refused`: nothing changed, a path that matches no change, or a workspace over a
                 cap, of which only files named one by one can be committed.
         """
         text = message.strip()
@@ -95,7 +96,7 @@ class WorkTree:
         snapshot = self.snapshot()
         tree, changes = snapshot.tree, snapshot.changes
         if snapshot.over and not (paths and _all_files(changes, paths)):
-            raise ToolInputError(f"{snapshot.over} Or name each changed file in `paths`.")
+            raise _refused(f"{snapshot.over} Or name each changed file in `paths`.")
         if paths:
             changes = _select(changes, paths)
             base = self.shadow.tree_of(self.head)
@@ -110,10 +111,15 @@ class WorkTree:
             changes = tuple(self.shadow.names_changed(base, tree))
         if not changes:
             left = " ".join(snapshot.problems)
-            raise ToolInputError(f"There is nothing to commit: no file differs from the last commit. {left}".strip())
+            raise _refused(f"There is nothing to commit: no file differs from the last commit. {left}".strip())
         self.head = self.shadow.commit(tree, [self.head], text, self._author)
         nested = [f"{name} has a git folder of its own: new files in it are left out." for name in snapshot.nested[:20]]
         return Committed(self.head, tree, text, changes, (*snapshot.problems, *nested))
+
+
+def _refused(sentence: str) -> Refusal:
+    """A sentence that may name files of the workspace: third parties' words, which the harness frames (S1)."""
+    return Refusal("commit_refused", sentence)
 
 
 def _all_files(changes: Sequence[Change], paths: Sequence[str]) -> bool:
@@ -128,7 +134,7 @@ def _select(changes: Sequence[Change], paths: Sequence[str]) -> tuple[Change, ..
         name = repository_path(path).encode("utf-8", "surrogateescape")
         found = [c for c in changes if not name or c.path == name or c.path.startswith(name + b"/")]
         if not found:
-            raise ToolInputError(f"No change at {path!r}. Changed: {_list(changes)}.")
+            raise _refused(f"No change at {path!r}. Changed: {_list(changes)}.")
         chosen.update((c.path, c) for c in found)
     return tuple(chosen[path] for path in sorted(chosen))
 
