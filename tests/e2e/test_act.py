@@ -146,7 +146,7 @@ def test_a_comment_asks_for_an_implementation(
 def test_an_issue_gets_a_plan(
     make: Callable[..., World], image: str, gateway: str, matrix: Callable[..., None]
 ) -> None:
-    """A label that configuration names starts it."""
+    """A label that configuration names starts it; a transcript that shall not be uploaded is not."""
     world = make(owner=0, config='ai:\n  agent:\n    labels: ["plan"]\n  github:\n    logHosts: ["{log_host}"]\n')
     repo = world.repository
     number = repo.create_issue("Add VAT", "Please add VAT.").number
@@ -159,12 +159,13 @@ def test_an_issue_gets_a_plan(
         Turn(text="Planned."),
     ]
     with ModelServer(turns, host=gateway) as model:
-        job = run_workflow(world, "issues", event, inputs={"image": image, "base-url": model.url})
+        inputs = {"image": image, "base-url": model.url, "upload-transcript": "false"}
+        job = run_workflow(world, "issues", event, inputs=inputs)
     matrix("composite, act", "issues", image="named", result=job, seconds=job.seconds)
 
-    assert (job.status, job.outputs["outcome"]) == (0, "done")
+    assert (job.status, job.outputs["outcome"], job.outputs["transcript-path"]) == (0, "done", "there")
     assert sum("Add a rate." in comment.body for comment in repo.issue(number).comments) == 1
-    check_whole(world, job)
+    assert job.artifact == {}
 
 
 def test_the_tools_are_there() -> None:
