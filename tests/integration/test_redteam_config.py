@@ -78,6 +78,8 @@ def test_a_stricter_configuration_passes_and_what_it_proves_nothing_of_is_named(
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "no breach under your configuration"
+    own = "ai.model, ai.agent.stopScript, ai.agent.branchPrefix, ai.agent.trigger, ai.agent.timeoutMinutes"
+    assert f"not in force here, since each case brings its own: {own}\n" in done.stdout
     rows = json.loads(told.read_text())
     assert [(r["case"], r["state"], r["control"]) for r in rows] == [
         ("U01", "held", "worked"),

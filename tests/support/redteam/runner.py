@@ -19,7 +19,7 @@ from .files import remove
 from .play import Verdict, play
 from .product import Product
 from .selection import choose, failed, judge_tools, unproven
-from .theirs import opened, read_theirs
+from .theirs import left_out, opened, read_theirs
 from .told import write_json, write_junit
 
 _FILES = ("--config", "--junit", "--json", "--keep")  # options whose value is a path
@@ -82,6 +82,8 @@ def main(argv: Sequence[str], under_test: Product | None = None) -> int:
     work.chmod(0o755)
     verdicts = judge_tools(theirs)
     print("".join(f"your configuration: {sentence}\n" for sentence in opened(theirs or {})), end="")
+    if options.config is not None and (keys := left_out(options.config)):
+        print(f"not in force here, since each case brings its own: {', '.join(keys)}")
     print("".join(f"{row(verdict)}\n" for verdict in verdicts), end="", flush=True)
     try:
         product = under_test or backends.product_under(options.backend, work)

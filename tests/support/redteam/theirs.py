@@ -45,6 +45,15 @@ def read_theirs(path: Path) -> dict[str, Any]:
     return {"ai": {key: value for key, value in kept.items() if value}}
 
 
+def left_out(path: Path) -> list[str]:
+    """Keys of a configuration that `read_theirs` takes, which are not in force in the cases."""
+    ai = (read_yaml(path.read_bytes(), str(path)).value or {}).get("ai") or {}
+    agent = ai.get("agent") or {}
+    keys = [f"ai.{key}" for key in ai if key not in ("agent", "connections", "tools")]
+    keys += [f"ai.agent.{key}" for key in agent if key in _CASES]
+    return keys + [f"ai.agent.sandbox.{key}" for key in agent.get("sandbox") or {} if key in _MACHINES]
+
+
 def wide_tools(theirs: Mapping[str, Any]) -> Iterator[str]:
     """Tools whose path the model writes whole, over a connection that changes something or carries a secret.
 
