@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent.contract.dataclass import dataclass
 from agent.contract.sandbox import unprivileged
 
 STATE = Path("/var/lib/airlock")  # a volume of the action's container, so that sibling containers can share parts

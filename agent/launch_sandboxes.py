@@ -7,7 +7,6 @@ told.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from agent.contract.dataclass import replace
 from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.sandbox import ExecRequest, ExecResult, ProbeItem, ProbeReport, SandboxSpec
 from agent.launch_place import Place
@@ -150,7 +150,7 @@ class Sandboxes:
                 break
             why = next(f"{item.name}: {item.detail}" for item in report.items if not item.held)
             report = self._try(name, spec, targets)
-            report = dataclasses.replace(report, missing=(f"no container backend ({why})", *report.missing))
+            report = replace(report, missing=(f"no container backend ({why})", *report.missing))
         return report
 
     def _names(self, spec: SandboxSpec) -> tuple[str, ...]:

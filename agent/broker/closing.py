@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from agent import __version__
 from agent.broker.lifecycle import GateVerdict, ended
 from agent.broker.opening import Opening
@@ -14,6 +12,7 @@ from agent.broker.server import Call, Handler, Reply
 from agent.broker.settings import Settings
 from agent.broker.state import Ending, RunState
 from agent.broker.transcript import Transcript
+from agent.contract.dataclass import replace
 from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.modes import Tier
 from agent.contract.outcomes import OUTCOMES, StopReason

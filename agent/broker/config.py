@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent.broker.config_yaml import Document, read_yaml
 from agent.broker.policy.schema import Problem, check_schema, problems
+from agent.contract.dataclass import dataclass, field
 from agent.contract.errors import UserError
 from agent.contract.modes import MODES, TOOL_TIERS, Mode, Tier
 

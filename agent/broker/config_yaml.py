@@ -7,9 +7,9 @@ or long files are errors, so that what a reviewer reads in the diff is what is i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import UserError
 
 SIZE_CAP = 256 << 10  # bytes

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from agent.broker.config import AgentConfig, Config
 from agent.broker.declared_tools import DeclaredTools
 from agent.broker.event import Trigger
@@ -13,6 +11,7 @@ from agent.broker.policy.decide import Policy
 from agent.broker.policy.declared import declared_connections
 from agent.broker.policy.words import OFFER_GATE, PUBLISHER_GATE
 from agent.broker.settings import Settings
+from agent.contract.dataclass import replace
 
 GATE_WORDS = {
     PUBLISHER_GATE: "this is done by git_commit, git_push and create_pull_request, which check it first",

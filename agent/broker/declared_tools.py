@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.broker.config import ToolConfig
@@ -21,6 +20,7 @@ from agent.broker.policy.path import BadPath, split_path
 from agent.broker.policy.route import Connection, Route
 from agent.broker.policy.schema import problems
 from agent.broker.policy.template import Template, compile_template
+from agent.contract.dataclass import dataclass, replace
 from agent.contract.errors import ToolInputError, UserError
 from agent.contract.modes import Tier
 

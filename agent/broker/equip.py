@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from agent.broker.sandboxes import Sandboxes
 from agent.broker.settings import Settings
 from agent.broker.state import RunState
 from agent.broker.workbench import Bench, git_post, open_bench, spec_maker
+from agent.contract.dataclass import dataclass
 from agent.contract.modes import Tier
 from agent.contract.sandbox import ProbeReport, Purpose
 from agent.kernel.channel import Caller

@@ -8,7 +8,6 @@ absence is what the gate fails closed on (S6).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from agent.broker import payload as read
@@ -22,6 +21,7 @@ from agent.broker.event_words import (
     Trigger,
     Upstream,
 )
+from agent.contract.dataclass import replace
 from agent.contract.errors import UserError
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from agent.contract.dataclass import dataclass
 
 PULL_EVENTS = frozenset({"pull_request", "pull_request_target"})
 COMMENT_EVENTS = frozenset({"issue_comment", "pull_request_review_comment"})

@@ -13,10 +13,10 @@ House rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 
 from agent.broker.event import Account, Trigger
+from agent.contract.dataclass import dataclass
 from agent.contract.modes import Mode, Tier, get_mode
 
 WRITERS = frozenset({"admin", "write"})

@@ -7,10 +7,10 @@ text like any other: a pull request cannot give orders by editing AGENTS.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from agent.broker.trusted_files import TrustedFiles
+from agent.contract.dataclass import asdict, dataclass
 from agent.contract.errors import Refusal, UpstreamError
 
 PATHS = ("AGENTS.md", ".github/airlock.md")

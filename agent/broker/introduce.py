@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 
 from agent import __version__
 from agent.broker.egress import Egress
@@ -17,6 +16,7 @@ from agent.broker.report.tracking import Tracking
 from agent.broker.settings import Settings
 from agent.broker.state import RunState
 from agent.broker.task import build_task
+from agent.contract.dataclass import asdict
 from agent.contract.facts import RunFacts
 from agent.contract.modes import Tier
 

@@ -12,11 +12,11 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from agent.broker.sandboxes import Sandbox, Sandboxes
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import UpstreamError
 from agent.contract.sandbox import ExecRequest, ExecResult, Purpose, SandboxSpec
 

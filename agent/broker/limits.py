@@ -5,8 +5,7 @@ Pure: time comes in as an argument. Each cap has its own stop reason; the first 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from agent.contract.dataclass import dataclass
 from agent.contract.outcomes import StopReason
 
 REQUESTS_A_CALL = 60  # most pages that one tool reads, twice over

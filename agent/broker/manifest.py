@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agent.broker.gate import Gate
@@ -17,6 +16,7 @@ from agent.broker.mode import Wish
 from agent.broker.policy.decide import Policy
 from agent.broker.policy.route import Connection
 from agent.broker.policy.words import OFFER_GATE
+from agent.contract.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from agent.broker.event import COMMENT_EVENTS, PULL_EVENTS, Skip, Trigger
+from agent.contract.dataclass import dataclass, field
 from agent.contract.errors import UnknownModeError, UserError
 from agent.contract.modes import MODES, Mode, get_mode
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qsl, urlsplit
 
+from agent.contract.dataclass import dataclass, field, replace
 from agent.contract.errors import UserError
 
 

@@ -7,7 +7,6 @@ trigger word), 2 the wished mode, 3 the gate, then who is asked which model, and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 from agent.broker.config import AgentConfig, Config, read_config
 from agent.broker.connections import run_policy
@@ -30,6 +29,7 @@ from agent.broker.policy.words import Authority
 from agent.broker.settings import Settings
 from agent.broker.subject import branches, complete, has_failure
 from agent.broker.trusted_files import TrustedFiles, branch_tip, trusted_branch
+from agent.contract.dataclass import dataclass, replace
 from agent.contract.errors import UpstreamError, UserError
 from agent.contract.modes import TOOL_TIERS, Mode, Tier, get_mode, offered_tools
 from agent.contract.sandbox import Purpose

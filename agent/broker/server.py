@@ -10,9 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import AirlockError, Refusal, ToolInputError, UpstreamError
 from agent.kernel.channel import Channel, ChannelError, Frame, FrameTooLarge
 

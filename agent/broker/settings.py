@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import UserError
 
 TASK_CAP = 100_000  # characters; one environment variable holds at most 131,071 bytes with its name

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agent.broker.declared_tools import DeclaredTools
 from agent.broker.limits import Meter
+from agent.contract.dataclass import dataclass, field
 from agent.contract.errors import Refusal, ToolPermissionError
 from agent.contract.facts import RunFacts
 from agent.contract.modes import Tier

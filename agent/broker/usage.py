@@ -7,7 +7,8 @@ inside the model's text is escaped in JSON, so text cannot imitate a usage field
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+from agent.contract.dataclass import dataclass, replace
 
 _FIELD = re.compile(
     rb'(?<!\\)"(input_tokens|prompt_tokens|output_tokens|completion_tokens|'

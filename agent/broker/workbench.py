@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent.broker.config import SandboxConfig
@@ -21,6 +20,7 @@ from agent.broker.git.worktree import WorkTree
 from agent.broker.hooks import hook_files as hook_files  # callers build a run from this module
 from agent.broker.mounts import refused_mount
 from agent.broker.policy.words import Authority, EgressRequest
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import UpstreamError, UserError
 from agent.contract.paths import paths_to_cover
 from agent.contract.sandbox import Purpose, SandboxSpec

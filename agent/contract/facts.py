@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from typing import Any, Self
+
+from agent.contract.dataclass import asdict, dataclass, field
 
 
 @dataclass(frozen=True)

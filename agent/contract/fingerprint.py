@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from agent.contract.cut import MARK
+from agent.contract.dataclass import dataclass
 
 ACTIONS_LOGIN = "github-actions[bot]"
 """Author of everything that a workflow's GITHUB_TOKEN writes."""

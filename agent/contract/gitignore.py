@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from agent.contract.dataclass import dataclass, field
 
 PATTERN_CAP = 1000  # characters; git's own limit is the path's length
 RULES_CAP = 5000  # rules of one file that are read

@@ -9,7 +9,8 @@ ours to hold.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from agent.contract.dataclass import dataclass
 
 SECRET_INPUTS = frozenset({"api-key", "github-token", "push-token", "secrets"})
 

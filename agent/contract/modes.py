@@ -8,9 +8,9 @@ name is closed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import UnknownModeError, UserError
 
 

@@ -11,10 +11,10 @@ import html
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from html.entities import html5
 
 from agent.contract.cut import LIMIT, MARK, cut, size
+from agent.contract.dataclass import dataclass
 from agent.contract.neutral_code import Span, lenient_code, outside, strict_code
 
 BREAK = "\u200b"

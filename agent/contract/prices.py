@@ -11,8 +11,9 @@ import json
 import pkgutil
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from agent.contract.dataclass import dataclass
 
 # What may follow a known name and still be that model: a date, `latest`, or a platform's version mark.
 _SUFFIX = re.compile(r"(-latest|-\d{8}|-\d{4}-\d{2}-\d{2}|-\d{3}|@\d{8}|-v\d+(:\d+)?)?")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from agent.contract.dataclass import dataclass, field
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Self
+
+from agent.contract.dataclass import asdict, dataclass, field
 
 UNPRIVILEGED = 61001
 """Owner of the workspace for the run where it belongs to uid 0; no account has this id."""

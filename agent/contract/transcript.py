@@ -8,8 +8,9 @@ Fields that a type does not name are allowed: readers ignore what they do not kn
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from agent.contract.dataclass import dataclass, field
 
 FIRST = "0" * 64
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"

@@ -18,8 +18,9 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from agent.contract.dataclass import dataclass, field
 
 HEADER_CAP = 1 << 20  # a tool call's arguments with a file's text fit; larger texts go in the payload
 PAYLOAD_CAP = 64 << 20  # a model request of a full context window is below 8 MB

@@ -11,8 +11,8 @@ import errno
 import os
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from agent.contract.dataclass import dataclass
 from agent.contract.paths import outside
 
 Guard = Callable[[str], None]

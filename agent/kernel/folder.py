@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+
+from agent.contract.dataclass import dataclass, field
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import os
 import stat
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from agent.contract.dataclass import dataclass
 from agent.kernel.prctl import ConfinementError, failed, libc, no_new_privs
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on x86_64 and aarch64

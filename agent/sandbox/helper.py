@@ -13,9 +13,9 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NoReturn
 
+from agent.contract.dataclass import dataclass
 from agent.contract.sandbox import ExecResult
 from agent.kernel import landlock, prctl, seccomp
 from agent.kernel.landlock import FileRule

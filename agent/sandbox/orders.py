@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from agent.contract.dataclass import dataclass, field
 from agent.sandbox.protocol import split
 
 _ARITY = {"filter": 2, "limit": 2, "rule": 3, "mount": 3}  # values after a key; one for every other key

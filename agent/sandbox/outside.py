@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import UpstreamError
 
 _HOSTNAME = re.compile(r"/([0-9a-f]{64})/hostname /etc/hostname ")

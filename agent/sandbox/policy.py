@@ -11,9 +11,7 @@ alone). The suffix `-none` or `-open` says whether the command may reach a netwo
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
-
+from agent.contract.dataclass import dataclass, replace
 from agent.contract.sandbox import SandboxSpec
 from agent.kernel import landlock, seccomp
 from agent.kernel.landlock import FileRule
@@ -199,7 +197,7 @@ def container_plan_for(spec: SandboxSpec, machine: Machine, folders: Folders) ->
     program = seccomp.build(families=own, shared_ipc=True, processor=machine.processor)
     writable = (spec.root, folders.home, folders.tmp)
     rules = landlock.rules_for(execute=("/", *writable), write=(*writable, "/dev/shm"))  # noqa: S108
-    return dataclasses.replace(
+    return replace(
         plan,
         levels=(Level(name, program),),
         mounts=(),

@@ -12,8 +12,8 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 
+from agent.contract.dataclass import dataclass, field
 from agent.contract.errors import AirlockError
 from agent.contract.sandbox import ExecRequest, ExecResult, ProbeItem, ProbeReport
 from agent.kernel.landlock import landlock_abi, missing

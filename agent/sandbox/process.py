@@ -7,11 +7,11 @@ exec with an empty environment, never by a fork of this process.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import socket
 import subprocess
 
+from agent.contract.dataclass import replace
 from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.sandbox import ProbeItem, ProbeReport, Purpose, SandboxSpec
 from agent.sandbox.covers import covers_of
@@ -88,7 +88,7 @@ class ProcessBackend:
         plan = plan_for(spec, machine, folders, covers_of(spec.root, spec.protected))
         if self._levels is not None:
             kept = tuple(level for level in plan.levels if level.name.split("-")[0] in self._levels)
-            plan = dataclasses.replace(plan, levels=kept)
+            plan = replace(plan, levels=kept)
         ours, theirs = socket.socketpair()
         try:
             process = subprocess.Popen(

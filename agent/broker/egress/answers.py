@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from agent.broker.policy.words import Verdict
+from agent.contract.dataclass import dataclass, field
 from agent.contract.errors import UpstreamError
 
 BUFFER_CAP = 64 << 20  # bytes of a whole answer; what fits one frame of the channel

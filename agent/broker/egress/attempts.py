@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -16,6 +15,7 @@ from agent.broker.egress.transport import Dropped, Exchange, Transport
 from agent.broker.policy.builtin import GITHUB
 from agent.broker.policy.decide import Policy
 from agent.broker.policy.words import Authority, WireRequest
+from agent.contract.dataclass import dataclass
 
 ERROR_CAP = 1 << 20  # bytes read of an answer that is an error
 MARGIN_S = 5.0  # a wait that ends this near to the run's end is not worth it

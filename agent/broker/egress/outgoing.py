@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import replace
 
 from agent.broker.policy.words import RuleMatch, Verdict, WireRequest
 from agent.broker.redact.growing import Growing
 from agent.broker.redact.redactor import Redactor
+from agent.contract.dataclass import replace
 from agent.contract.modes import Tier
 
 

@@ -9,11 +9,11 @@ which gets no Authorization, since the address carries its own signature.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from agent.broker.policy.route import Connection
 from agent.broker.policy.words import EgressRequest, WireRequest
+from agent.contract.dataclass import dataclass
 
 HOPS = 3
 STATUSES = frozenset({301, 302, 303, 307, 308})

@@ -10,10 +10,10 @@ Both are held to the same tests.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from agent.contract.dataclass import dataclass, field
 from agent.contract.errors import UpstreamError
 
 CONNECT_TIMEOUT_S = 10.0

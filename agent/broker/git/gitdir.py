@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from agent.broker.git.objects import is_sha
 from agent.broker.git.run import Git
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import UpstreamError, UserError
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from agent.broker.git.objects import Change
 
@@ -19,8 +19,7 @@ _SKIP_WORKTREE = 0x4000  # of the second flags word
 _STAGE = 0x3000
 
 
-@dataclass(frozen=True, slots=True)
-class IndexEntry:
+class IndexEntry(NamedTuple):
     """One path of the index; stat values as git keeps them, 32 bits each.
 
     Attributes:
@@ -54,8 +53,7 @@ def parse_index(data: bytes) -> dict[bytes, IndexEntry]:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     path: bytes
     head: bytes  # the 60 bytes of stat values and id
     flags: int

@@ -21,12 +21,12 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent.broker.git.objects import display
 from agent.broker.git.ownership import discard, entries, findings, hand_over, take_back
+from agent.contract.dataclass import dataclass
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

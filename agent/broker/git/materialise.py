@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent.broker.git.objects import EXECUTABLE, GITLINK, LINK, Entry, display, is_git_name
 from agent.broker.git.shadow import ShadowGit
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import UpstreamError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -6,8 +6,8 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import ToolInputError
 
 FILE, EXECUTABLE, LINK, GITLINK, TREE = "100644", "100755", "120000", "160000", "040000"

@@ -10,8 +10,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from agent.contract.dataclass import dataclass
 
 _LONGEST = 2000  # characters of a relative path; the kernel takes 4,095 bytes
 

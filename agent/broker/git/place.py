@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import os
 import secrets as random
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent.broker.git.journal import Journal
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import UserError
 
 

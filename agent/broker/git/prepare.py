@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent.broker.git.credentials import find_credentials
@@ -32,6 +31,7 @@ from agent.broker.git.ownership import hand_over
 from agent.broker.git.place import Place, make_place
 from agent.broker.git.run import SEARCH_PATH, Git
 from agent.broker.git.throwaway import Source, build
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import UserError
 
 JOURNAL = "prepare.jsonl"

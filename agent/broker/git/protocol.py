@@ -7,9 +7,9 @@ understood is an error, never skipped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from agent.broker.git.objects import is_sha
+from agent.contract.dataclass import dataclass, field
 from agent.contract.errors import UpstreamError
 
 FLUSH, DELIMITER, END = b"0000", b"0001", b"0002"

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -30,6 +29,7 @@ from agent.broker.git.rules import (
 )
 from agent.broker.git.shadow import Commit, ShadowGit
 from agent.broker.git.upload import Upload
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import Refusal, UpstreamError
 
 TRAILER = "Airlock-Run"

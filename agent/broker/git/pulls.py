@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent.broker.git.api import Api
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import UpstreamError
 
 _SETTING = (

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from agent.broker.git.objects import (
     EXECUTABLE,
@@ -32,6 +31,7 @@ from agent.broker.git.objects import (
     is_git_name,
 )
 from agent.broker.git.protected import covers, patterns_of, within
+from agent.contract.dataclass import dataclass, field
 from agent.contract.errors import Refusal
 
 ALWAYS_PROTECTED = (".git", ".github")

@@ -10,7 +10,6 @@ import os
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent.broker.git.batch import BatchReader
@@ -30,6 +29,7 @@ from agent.broker.git.objects import (
     repository_path,
 )
 from agent.broker.git.run import SEARCH_PATH, Git
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import UpstreamError
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from agent.broker.git.objects import Change, Entry
+from agent.contract.dataclass import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,7 @@ class Snapshot:
     over: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """Stat of a file when it was hashed. A command can set mtime but not ctime."""
 
     ctime_ns: int

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent.broker.git.gitdir import GitDir, read_head, read_refs, read_shallow
+from agent.contract.dataclass import dataclass
 
 _KEPT_KEYS = frozenset(
     {

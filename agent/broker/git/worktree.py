@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent.broker.git.materialise import Owner, materialise
@@ -12,6 +11,7 @@ from agent.broker.git.objects import Change, Entry, Identity, display, repositor
 from agent.broker.git.shadow import ShadowGit
 from agent.broker.git.snapshot import Snapshotter
 from agent.broker.git.snapshot_words import Snapshot
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import Refusal, ToolInputError
 
 MESSAGE_CAP = 20_000  # characters of a commit message

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from agent.broker.policy.route import RESPONSE_CAP, Connection, Never, Route
 from agent.broker.policy.schema import check_schema
 from agent.broker.policy.template import compile_template
 from agent.broker.policy.words import OFFER_GATE, PUBLISHER_GATE, Attach
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import UserError
 from agent.contract.modes import Tier
 

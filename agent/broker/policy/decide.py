@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from agent.broker.policy.path import BadPath, join_path, split_path
 from agent.broker.policy.route import Connection, Route
 from agent.broker.policy.schema import problems
 from agent.broker.policy.words import Authority, EgressRequest, RuleMatch, Verdict, WireRequest
+from agent.contract.dataclass import replace
 from agent.contract.errors import UserError
 
 QUERY_CAP = 4096  # characters of one value

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from urllib.parse import quote, unquote_to_bytes
+
+from agent.contract.dataclass import dataclass
 
 PATH_CAP = 4096
 

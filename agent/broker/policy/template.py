@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import UserError
 
 _PARAM = re.compile(r"\{([a-z_]+)(\.\.\.)?\}")

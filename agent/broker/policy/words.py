@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from agent.contract.dataclass import dataclass, field
 from agent.contract.modes import Tier
 
 PUBLISHER_GATE = "publisher"

@@ -15,9 +15,9 @@ import json
 import re
 import urllib.parse
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from agent.broker.redact.escapes import normal
+from agent.contract.dataclass import dataclass
 
 SHORTEST = 8  # shorter values and pieces are ordinary text too often (reports F07)
 RUN = 12  # letters and digits in a row of a random value that count as a piece of it: 48 bits at least in hex

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from agent.broker.redact.escapes import normal, serialised, stretches
 from agent.broker.redact.forms import ANCHOR, Form, flat, forms, literals, values
+from agent.contract.dataclass import dataclass
 
 BLOCK = 4096  # step of the table from flat to raw positions, built only where something was found
 CHUNK = 1 << 18  # bytes scanned at a time: the copies stay in the cache

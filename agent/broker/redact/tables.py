@@ -6,7 +6,7 @@ says to assume none (both forms of `ghs_`: 36 letters and digits, or app id and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from agent.contract.dataclass import dataclass
 
 
 @dataclass(frozen=True)

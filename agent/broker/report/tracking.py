@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent.broker.report.log import duration
 from agent.broker.report.markdown import code
 from agent.broker.report.summary import mark
+from agent.contract.dataclass import dataclass
 
 INTERVAL_S = 30.0  # content requests are scarce: 80 a minute for the token's owner, not for this run
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
+from agent.contract.dataclass import replace
 from agent.contract.prices import find_window
 from agent.harness.clients.wire import CHARS_PER_TOKEN
 from agent.harness.loop import AssistantMessage, CallResult, Message, ToolMessage, UserMessage

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
+from agent.contract.dataclass import replace
 from agent.harness.clients.faults import Fault, FaultKind, ProviderError, from_status, refused
 from agent.harness.clients.sse import SseParser
 from agent.harness.clients.wire import Assembler, Wire, estimated, loads, mapping, string

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from agent.contract.dataclass import dataclass
 from agent.harness.clients.wire import loads, mapping, string
 
 

@@ -10,9 +10,9 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+from agent.contract.dataclass import dataclass, replace
 from agent.contract.prices import Price, find_price
 from agent.harness.clients.exchange import Exchange
 from agent.harness.clients.faults import Fault, FaultKind, ProviderError

@@ -10,9 +10,9 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from agent.contract.dataclass import dataclass, field
 from agent.harness.loop import LlmReply, LoopTool, Message, Usage
 
 CHARS_PER_TOKEN = 4  # rough, for budgets where a provider reports no usage

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import Refusal, ToolInputError, ToolPermissionError, UpstreamError, UserError
 from agent.contract.framing import clip, escape, frame, show_invisible
 from agent.contract.modes import TOOL_TIERS, Tier

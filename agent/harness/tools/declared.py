@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
+from agent.contract.dataclass import replace
 from agent.contract.errors import ToolInputError
 from agent.contract.facts import RunFacts
 from agent.contract.modes import Tier

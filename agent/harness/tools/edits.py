@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 
+from agent.contract.dataclass import dataclass
 from agent.harness.tools.text_form import as_meant, as_shown, dominant_end
 
 _NUMBERED = re.compile(r"\s*\d+\t")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import Refusal, ToolInputError, UpstreamError
 from agent.harness.tools.context import ToolContext
 from agent.harness.tools.github_api_failures import explain

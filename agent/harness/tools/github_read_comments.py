@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from agent.contract.dataclass import dataclass
 from agent.contract.errors import ToolInputError, UpstreamError
 from agent.contract.modes import Tier
 from agent.contract.tool import AgentTool, ToolOutput

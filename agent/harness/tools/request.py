@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from agent.contract.dataclass import replace
 from agent.contract.framing import escape, frame
 from agent.contract.modes import Tier
 from agent.contract.tool import AgentTool, ToolOutput

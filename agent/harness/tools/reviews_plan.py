@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from agent.contract.dataclass import dataclass, field
 from agent.contract.diff import Anchor, Hunk, place
 from agent.contract.fingerprint import Mark, code_key, same_finding
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+from agent.contract.dataclass import dataclass, replace
 from agent.harness.tools.ci_logs import (
     causes,
     diagnostics,

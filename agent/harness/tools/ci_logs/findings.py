@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+from agent.contract.dataclass import dataclass, field
 from agent.harness.tools.ci_logs.trouble import suspects
 
 FIRST, SECOND, THIRD = 1, 2, 3

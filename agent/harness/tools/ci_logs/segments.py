@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
+from agent.contract.dataclass import dataclass, field
 from agent.harness.tools.ci_logs.lines import blocks, body_of, clean, stamp_of
 from agent.harness.tools.ci_logs.trouble import trouble
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from agent.contract.dataclass import dataclass
 from agent.harness.tools.ci_logs.segments import Segment
 
 FAILED = ("failure", "timed_out", "cancelled")
