@@ -10,21 +10,23 @@ RUN apt-get update \
  && apt-get clean && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
 COPY requirements/runtime.lock requirements/runtime.lock
-# every file is checked against a hash of the lock; wheels alone, so no package's code runs here
+# Every file is checked against a hash of the lock; wheels alone, so no package's code runs here. Bytecode is never
+# checked against its source: both are part of the image, and nobody may write them. Whoever the sandbox and harness
+# run as must be able to read the code, so modes do not depend on the checkout.
 RUN python3 -I -m pip install --quiet --no-cache-dir --no-compile --disable-pip-version-check \
     --require-hashes --only-binary=:all: --target /build/packages -r requirements/runtime.lock \
- && rm -rf /build/packages/bin
+ && rm -rf /build/packages/bin \
+ && python3 -I -m compileall -q -j 0 --invalidation-mode unchecked-hash \
+    -s /build/packages -p /usr/local/lib/python3/dist-packages /build/packages \
+ && find /build/packages -type d -exec chmod 0755 {} + \
+ && find /build/packages -type f -exec chmod 0644 {} +
 COPY agent/sandbox/helper.c helper.c
 RUN gcc -O2 -Wall -Werror -static -s -o helper helper.c
 COPY entrypoint.py /airlock/entrypoint.py
 COPY agent /airlock/agent
-# Bytecode that is never checked against its source: both are part of the image, and nobody may write them.
-# Whoever the sandbox and harness run as must be able to read the code, so modes do not depend on the checkout.
 RUN python3 -I -m compileall -q -j 0 --invalidation-mode unchecked-hash /airlock \
- && python3 -I -m compileall -q -j 0 --invalidation-mode unchecked-hash \
-    -s /build/packages -p /usr/local/lib/python3/dist-packages /build/packages \
- && find /airlock /build/packages -type d -exec chmod 0755 {} + \
- && find /airlock /build/packages -type f -exec chmod 0644 {} +
+ && find /airlock -type d -exec chmod 0755 {} + \
+ && find /airlock -type f -exec chmod 0644 {} +
 
 FROM ${BASE}
 # The libraries are those that the runner's tool caches (setup-python, -node, -go, -java, -ruby) were linked with.

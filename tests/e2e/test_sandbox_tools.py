@@ -37,10 +37,10 @@ def _link_or_copy(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-@pytest.fixture
-def cache(tmp_path: Path, image: str) -> Path:
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory, image: str) -> Path:
     """A tool cache of four chains: Debian's Python, taken from the image, is relocatable as setup-python's is."""
-    cache = tmp_path / "hostedtoolcache"
+    cache = tmp_path_factory.mktemp("runner") / "hostedtoolcache"
     shutil.copytree(CHAINS, cache, symlinks=True, copy_function=_link_or_copy)
     python = cache / "Python/3/x64"
     (python / "bin").mkdir(parents=True)
@@ -88,6 +88,7 @@ def test_the_tool_chains_of_setup_steps_work_without_a_network(
         result = action.run(timeout=300)
 
     said = [event["text"] for event in result.events("tool.result")]
+    assert len(said) == len(COMMANDS), result.log
     places = {"cache": cache, "work": world.workspace}
     missing = {
         command: text
