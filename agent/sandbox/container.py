@@ -89,7 +89,7 @@ def container_options(
         "HostConfig": {
             "NetworkMode": "bridge" if spec.network else "none",
             "Binds": [
-                *binds(spec.root, spec.readable, own.mounts if own else None, at=spec.at),
+                *binds(spec.root, spec.readable, own.mounts if own else None),
                 *(f"{outside(m.source, own.mounts if own else None)}:{m.target}:{m.kind}" for m in covers),
                 *([f"{outside(home, own.mounts if own else None)}:{FOLDERS.home}:rw"] if home else []),
             ],
@@ -183,7 +183,7 @@ class ContainerBackend:
                 run=self._run,
                 own=self._own,
                 home=home,
-                covers=covers_of(spec.root, spec.protected, spec.at),
+                covers=covers_of(spec.root, spec.protected),
             )
             container = Container(client, client.create_container_from_config(options)["Id"])
             bash = has_bash(client, container.number, self._image)
