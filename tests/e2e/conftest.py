@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import os
 import shutil
@@ -19,7 +20,6 @@ from tests.support.contract_check import check_records
 from tests.support.github_sim import GitHubSim
 from tests.support.scenario import World, make_world
 
-IMAGE = "airlock:local"
 RUN = str(10**10 + os.getpid())  # GITHUB_RUN_ID: by it this session's runs are told from another's on the engine
 
 
@@ -46,11 +46,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+@functools.cache
+def built_image() -> str:
+    """Number of this tree's image; the name keeps its layers, and is anybody's who builds beside."""
+    return docker("build", "--quiet", "--tag", "airlock:local", str(ROOT))
+
+
 @pytest.fixture(scope="session")
 def image() -> str:
     """The image of this tree."""
-    subprocess.run(["docker", "build", "-q", "-t", IMAGE, str(ROOT)], check=True, stdout=subprocess.DEVNULL)
-    return IMAGE
+    return built_image()
 
 
 @pytest.fixture(scope="session")

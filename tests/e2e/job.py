@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.conftest import environment
+from tests.e2e.conftest import built_image, environment
 from tests.e2e.replayed import begin
 from tests.support.model_server import ModelServer
 from tests.support.runner_containers import ContainerAction
@@ -16,7 +16,7 @@ from tests.support.scenario import World
 
 def composite(world: World, event_name: str, event: dict[str, Any], model: ModelServer, **inputs: str) -> Composite:
     """The action as a workflow would use it."""
-    given = {**_inputs(world, model), "image": "airlock:local"}
+    given = {**_inputs(world, model), "image": built_image()}
     given |= {name.replace("_", "-"): value for name, value in inputs.items()}
     facts = environment(world, event_name, _deliver(world, event))
     return Composite(facts, given, after=begin(world.workspace, world.folder))
