@@ -50,6 +50,10 @@ def main(argv: list[str]) -> int:
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as exc:  # a file that is not there or not ours, a full disk
+        place = f"{exc.filename}: " if exc.filename else ""
+        print(f"airlock {name}: {place}{exc.strerror or exc}.", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print(f"airlock {name}: interrupted", file=sys.stderr)
         return 130

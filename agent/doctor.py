@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -36,6 +37,8 @@ def main(argv: list[str], environment: Mapping[str, str]) -> int:
     parser = _parser(environment)
     options = parser.parse_args(without_mark(argv))
     try:
+        if options.repository and not re.fullmatch(r"[^/\s]+/[^/\s]+", options.repository):
+            raise UserError(f"--repository {options.repository!r} is not OWNER/NAME.")
         values = take("doctor", argv, dict.fromkeys(options.token_env, "--token-env"), environment)
     except UserError as exc:
         print(f"airlock doctor: {exc}", file=sys.stderr)
@@ -50,7 +53,7 @@ def main(argv: list[str], environment: Mapping[str, str]) -> int:
         print(json.dumps({"ok": not failed, "findings": [asdict(finding) for finding in found]}, indent=1))
     else:
         warned = sum(finding.state == WARNING for finding in found)
-        print(f"\n{len(found)} looked at: {failed} failed, {warned} warnings.")
+        print(f"\n{len(found)} looked at: {failed} failed, {warned} with a warning.")
     return 1 if failed else 0
 
 
@@ -91,7 +94,7 @@ def examine(
 
 def _workspace(folder: Path) -> Iterator[Finding]:
     if not folder.is_dir():
-        yield Finding("workspace", FAIL, f"{folder} is no folder", "Add a step uses: actions/checkout before.")
+        yield Finding("workspace", FAIL, f"{folder} is no folder", "Name a checkout with --workspace.")
         return
     git = locate(folder)
     if git.shape is Shape.ABSENT or git.path is None or git.common is None:

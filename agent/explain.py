@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -31,7 +32,7 @@ def main(argv: list[str], *, command: str = "explain") -> int:
     options = _parser(command).parse_args(argv)
     try:
         print(explained(options), end="")
-    except (AirlockError, OSError) as exc:
+    except AirlockError as exc:
         print(f"airlock {command}: {exc}", file=sys.stderr)
         return 2
     return 0
@@ -42,7 +43,9 @@ def explained(options: argparse.Namespace) -> str:
 
     Raises:
         UserError, UpstreamError: event, configuration or options are wrong.
+        OSError: a named file cannot be read.
     """
+    _check(options)
     event = options.event.read_bytes() if options.event else json.dumps(_dispatch(options)).encode()
     settings = _settings(options, event)
     trigger = event_of(settings, event)
@@ -68,6 +71,7 @@ class AssumedGitHub(GitHubApi):
             payload = {}
         self._payload: dict[str, Any] = payload if isinstance(payload, dict) else {}
         self._given = dict(pair(text, "--actor-permission") for text in options.actor_permission)
+        self._pull_given = _pull(options.pull)
         self._commit: str = options.commit or NO_COMMIT
         self._folder: Path = options.root
         self._overlay = {config_path: options.config.read_bytes()} if options.config else {}
@@ -129,15 +133,13 @@ class AssumedGitHub(GitHubApi):
 
     def _permission(self, login: str, step: str) -> dict[str, Any]:
         if login not in self._given:
+            self._guess(f"{login} is nobody who may write (--actor-permission {login}=write)", None)
             raise UpstreamError(step, f"not given; say --actor-permission {login}=write")
         return {"permission": self._given[login], "user": {"login": login}}
 
     def _pull(self, number: str, step: str) -> Mapping[str, Any]:
-        if self._options.pull:
-            value = json.loads(self._options.pull.read_bytes())
-            if not isinstance(value, dict):
-                raise UserError("--pull must hold one pull request, as GitHub's API gives it.")
-            return value
+        if self._pull_given is not None:
+            return self._pull_given
         inside = self._payload.get("pull_request")
         if isinstance(inside, dict):
             return inside
@@ -176,9 +178,8 @@ def _parser(command: str) -> argparse.ArgumentParser:
         "digest of a run, without running anything and without a network.",
     )
     add = parser.add_argument
-    add(
-        "--event", type=Path, required=command == "explain", metavar="FILE", help="payload, as GITHUB_EVENT_PATH has it"
-    )
+    payload = "payload, as GITHUB_EVENT_PATH has it" + (" (default: a manual start)" if command == "manifest" else "")
+    add("--event", type=Path, required=command == "explain", metavar="FILE", help=payload)
     add("--event-name", default="", metavar="NAME", help="GITHUB_EVENT_NAME; else guessed from the payload")
     add("--mode", default="auto", help="input `mode`")
     add("--input", action="append", default=[], metavar="NAME=VALUE", help="another input of the action")
@@ -194,6 +195,32 @@ def _parser(command: str) -> argparse.ArgumentParser:
     add("--server-url", default="https://github.com", help="GITHUB_SERVER_URL")
     add("--json", action="store_true", help="the canonical JSON that the digest is of")
     return parser
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Options that a run has no say in: what they name must be what they are meant to be.
+
+    Raises:
+        UserError: names the option.
+    """
+    if not options.root.is_dir():
+        raise UserError(f"--root {options.root} is no folder.")
+    if options.commit and not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", options.commit):
+        raise UserError(f"--commit {options.commit!r} is not a full commit hash.")
+    if options.repository and not re.fullmatch(r"[^/\s]+/[^/\s]+", options.repository):
+        raise UserError(f"--repository {options.repository!r} is not OWNER/NAME.")
+
+
+def _pull(file: Path | None) -> Mapping[str, Any] | None:
+    if file is None:
+        return None
+    try:
+        value = json.loads(file.read_bytes())
+    except ValueError as exc:
+        raise UserError(f"--pull {file} is not JSON.") from exc
+    if not isinstance(value, dict):
+        raise UserError("--pull must hold one pull request, as GitHub's API gives it.")
+    return value
 
 
 def pair(text: str, option: str) -> tuple[str, str]:
@@ -226,7 +253,7 @@ def _settings(options: argparse.Namespace, event: bytes) -> Settings:
     inputs = dict(pair(text, "--input") for text in options.input)
     unknown = sorted(set(inputs) - SETTING_INPUTS)
     if unknown:
-        raise UserError(f"--input {unknown[0]} is no input that a run is decided by.")
+        raise UserError(f"--input {unknown[0]} decides nothing. Those that do: {', '.join(sorted(SETTING_INPUTS))}.")
     actor = options.actor or login or ""
     plan: dict[str, Any] = {
         "mode": options.mode,

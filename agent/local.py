@@ -37,7 +37,7 @@ def main(argv: list[str], environment: Mapping[str, str]) -> int:
         wanted = {name: option for option, name in _named(options)}
         values = take("run", argv, wanted, environment)
         return _Local(options, values).run()
-    except (AirlockError, OSError) as exc:
+    except AirlockError as exc:
         print(f"airlock run: {exc}", file=sys.stderr)
         return 2
 
@@ -156,6 +156,8 @@ class _Local:
         kept = [event for event in events if event["type"] == "egress.dry_run"]
         if self._options.dry_run:
             print(f"\nDry run: {len(kept)} writes would have been made, and none was.")
+            if not events and not self._options.api_key_env:
+                print("Without --api-key-env NAME no provider has a key, and only a model that needs none is asked.")
             for event in kept:
                 print(f"  {event['method']} {event['path']} ({event['connection']}, {event['bytes']} bytes)")
                 print(f"      {json.dumps(event.get('body'), ensure_ascii=True)[:600]}")

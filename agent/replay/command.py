@@ -16,11 +16,14 @@ from agent.replay.play import replay
 def main(argv: list[str]) -> int:
     """Replay and say what came of it: 0 no divergence, 1 a divergence, 2 it could not be replayed."""
     parser = argparse.ArgumentParser(prog="python -m agent replay", description="Run a recorded loop again, offline.")
-    parser.add_argument("transcript", type=Path, help="transcript.jsonl")
-    parser.add_argument("--workspace", type=Path, required=True, help="the files that the run started with")
+    parser.add_argument("transcript", type=Path, help="transcript.jsonl, or the folder it lies in")
+    parser.add_argument(
+        "--workspace", type=Path, required=True, help="the files that the run started with; they are not changed"
+    )
     options = parser.parse_args(argv)
     try:
-        done = replay(options.transcript, options.workspace)
+        source: Path = options.transcript
+        done = replay(source / "transcript.jsonl" if source.is_dir() else source, options.workspace)
     except UserError as exc:
         print(f"airlock replay: {exc}", file=sys.stderr)
         return 2

@@ -11,8 +11,8 @@ import base64
 import hashlib
 import html
 import json
-import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,7 @@ def write_page(transcript: Path, page: Path) -> int:
         UserError: a file cannot be read or written, or there is no event in it.
     """
     events: list[Mapping[str, Any]] = []
+    part: Path | None = None
     try:
         with transcript.open("rb") as file:
             for line in file:
@@ -74,9 +75,12 @@ def write_page(transcript: Path, page: Path) -> int:
             raise UserError(f"{transcript} holds no transcript.")
         part = page.with_name(page.name + ".part")
         part.write_text(render(events), encoding="utf-8", errors="replace")
-        os.replace(part, page)
+        part.replace(page)
     except OSError as exc:
-        raise UserError(f"{exc.filename or page}: {exc.strerror}.") from exc
+        if part is not None:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+        raise UserError(f"{transcript if part is None else page}: {exc.strerror}.") from exc
     return len(events)
 
 

@@ -115,6 +115,7 @@ def test_a_permission_that_is_not_given_is_not_guessed(world: World, capsys: pyt
 
     assert "mode        restricted" in text
     assert "The permission of the actor, maintainer, is not known" in text
+    assert "assumed     maintainer is nobody who may write (--actor-permission maintainer=write)\n" in text
 
 
 def test_an_event_that_starts_nothing_is_told_as_such(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,9 +159,12 @@ def test_manifest_needs_no_event(world: World, capsys: pytest.CaptureFixture[str
         (["--mode", ""], "`mode` is empty"),
         (["--mode", "nope"], "nope"),
         (["--input", "x"], "is not NAME=VALUE"),
-        (["--input", "api-key=secret"], "is no input that a run is decided by"),
+        (["--input", "api-key=secret"], "--input api-key decides nothing. Those that do: allow-bots,"),
         (["--actor-permission", "me=owner"], "is not LOGIN=LEVEL"),
-        (["--config", "/nonexistent"], "No such file"),
+        (["--commit", "main"], "--commit 'main' is not a full commit hash."),
+        (["--root", "/nonexistent"], "--root /nonexistent is no folder."),
+        (["--repository", "name"], "--repository 'name' is not OWNER/NAME."),
+        (["--pull", "/dev/null"], "--pull /dev/null is not JSON."),
     ],
 )
 def test_wrong_options_are_a_sentence_and_status_2(

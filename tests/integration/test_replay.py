@@ -109,7 +109,9 @@ def test_what_is_no_transcript_or_no_folder_is_told(
     """Exit status 2 and a sentence."""
     (tmp_path / "empty").write_text("")
     assert main([str(tmp_path / "empty"), "--workspace", str(tmp_path)]) == 2
+    (tmp_path / "transcript.jsonl").write_text("")
+    assert main([str(tmp_path), "--workspace", str(tmp_path)]) == 2
     assert main([str(recorded[0]), "--workspace", str(tmp_path / "absent")]) == 2
     said = capsys.readouterr().err
-    assert "nothing to replay" in said
+    assert said.count("nothing to replay") == 2
     assert "is no folder" in said

@@ -94,7 +94,7 @@ def account(world: World, result: Result) -> None:
     say("Where to look")
     print(f"exit status   {result.exit_status}, outcome {result.outputs.get('outcome')}")
     print(f"transcript    {result.results / 'transcript.jsonl'}  ({len(result.transcript)} events)")
-    print(f"  as a page   .venv/bin/python -m agent view {result.results / 'transcript.jsonl'}")
+    print(f"  as a page   {result.results / 'transcript.html'}")
     print(f"summary       {result.results / 'summary.md'}")
     print(
         f"tokens        {result.outputs.get('input-tokens')} in, {result.outputs.get('output-tokens')} out (scripted)"

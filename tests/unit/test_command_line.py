@@ -63,6 +63,26 @@ def test_what_needs_a_checkout_says_so_elsewhere(tmp_path: Path, name: str) -> N
     assert done.stderr == f"airlock {name}: this needs a checkout of Airlock, and {tmp_path} is none.\n"
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["explain", "--event", "{none}"],
+        ["manifest", "--mode", "plan", "--config", "{none}"],
+        ["run", "--dry-run", "--event", "{none}"],
+        ["demo", "--folder", "/proc/none"],
+    ],
+)
+def test_a_file_that_cannot_be_had_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    """Of the machine's errors the words, with the file's name; never a traceback or an error's number."""
+    none = str(tmp_path / "none")
+    filled = [argument.format(none=none) for argument in arguments]
+
+    assert command_line.main(filled) == 2
+    assert capsys.readouterr().err == f"airlock {filled[0]}: {filled[-1]}: No such file or directory.\n"
+
+
 def test_a_reader_that_goes_away_costs_no_traceback() -> None:
     """`python -m agent redteam --list | head -1`."""
     read, write = os.pipe()

@@ -247,10 +247,12 @@ def test_the_command_ends_with_1_where_something_failed_and_shows_no_secret(tmp_
     bad = command(tmp_path / "work", *where, "--token-env", "MY_TOKEN")
     good = command(tmp_path / "work", "--offline", "--json")
     unset = command(tmp_path / "work", "--offline", "--token-env", "NOT_SET")
+    unnamed = command(tmp_path / "work", "--offline", "--repository", "name")
 
     assert (bad.returncode, BAD in bad.stdout + bad.stderr) == (1, False)
     assert "FAIL      token MY_TOKEN" in bad.stdout
     assert "-> Make a new one" in bad.stdout
     assert (good.returncode, json.loads(good.stdout)["ok"]) == (0, True)
     assert {"topic": "python", "state": "ok"}.items() <= json.loads(good.stdout)["findings"][1].items()
+    assert (unnamed.returncode, "--repository 'name' is not OWNER/NAME." in unnamed.stderr) == (2, True)
     assert (unset.returncode, "NOT_SET" in unset.stderr, "Traceback" in unset.stderr) == (2, True, False)

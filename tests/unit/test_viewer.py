@@ -139,9 +139,17 @@ def test_the_command_writes_the_page_and_says_where(tmp_path: Path, capsys: pyte
     assert main([str(tmp_path)]) == 0
     assert (tmp_path / "p.html").read_text() == (tmp_path / "transcript.html").read_text()
     assert main([str(tmp_path / "none")]) == 2
+    (tmp_path / "folder").mkdir()
+    assert main([str(tmp_path), "-o", str(tmp_path / "folder")]) == 2
+    assert main([str(tmp_path), "-o", "/proc/none/p.html"]) == 2
+    assert list(tmp_path.glob("*.part")) == []
     shown = capsys.readouterr()
     assert shown.out == f"1 events: {tmp_path}/p.html\n1 events: {tmp_path}/transcript.html\n"
-    assert shown.err == f"airlock view: {tmp_path}/none: No such file or directory.\n"
+    assert shown.err.splitlines() == [
+        f"airlock view: {tmp_path}/none: No such file or directory.",
+        f"airlock view: {tmp_path}/folder: Is a directory.",
+        "airlock view: /proc/none/p.html: No such file or directory.",
+    ]
 
 
 # ------------------------------------------------------------------ in a real browser

@@ -83,7 +83,7 @@ def plans_of(path: Path) -> list[Plan]:
     try:
         case = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as exc:
-        raise BadCase(f"{path}: {exc}") from None
+        raise BadCase(f"{path}: {' '.join(str(exc).split())}") from None
     if not isinstance(case, dict) or not case.get("id") or not case.get("mode"):
         raise BadCase(f"{path}: not a case (needs id and mode)")
     rows = case.get("variants") or [{}]
