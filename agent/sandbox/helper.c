@@ -631,10 +631,33 @@ static int room(int i, struct room *left) {
     return left->bytes < reserve || (disk.f_files && left->files < disk.f_files / 20);
 }
 
-static int watch(const struct room before[2]) {
+struct memory { unsigned long total, available, shared; };
+
+/* The machine's memory in bytes. Shared memory belongs to no process (files in memory, segments by number), so what
+   a command takes of it shows here alone. */
+static void memory(struct memory *now) {
+    char line[128];
+    memset(now, 0, sizeof *now);
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (!file) return;
+    while (fgets(line, sizeof line, file)) {
+        sscanf(line, "MemTotal: %lu", &now->total);
+        sscanf(line, "MemAvailable: %lu", &now->available);
+        sscanf(line, "Shmem: %lu", &now->shared);
+    }
+    fclose(file);
+    now->total *= 1024, now->available *= 1024, now->shared *= 1024;
+}
+
+static int watch(const struct room before[2], const struct memory *then) {
     struct tally tally = {0, 0, 0};
+    struct memory now;
+    memory(&now);
     descend(helper_pid, measure, &tally, 0);
+    if (now.shared > then->shared) tally.bytes += now.shared - then->shared;
     if (plan.memory && tally.bytes > plan.memory) return KILLED_MEMORY;
+    /* What earlier commands left in memory stays, so the machine's last twentieth is kept free as a disk's is. */
+    if (plan.memory && now.available < now.total / 20 && now.available < then->available) return KILLED_MEMORY;
     if (plan.pids && tally.processes > plan.pids) return KILLED_PIDS;
     for (int i = 0; i < 2; i++) {
         struct room left;
@@ -649,10 +672,11 @@ static void run(int64_t timeout_ms, size_t cap, const char *folder, const char *
                 const char *acts, const char *acts_end) {
     struct capture out, err;
     struct room before[2];
+    struct memory then;
     int out_end = -1, err_end = -1, trouble[2], status = 0, ended = 0, timed_out = 0, reason = KILLED_NOT;
     static char pwd[8192];
     int64_t start = now_us(), deadline = start + timeout_ms * 1000, tick = start + TICK_MS * 1000;
-    room(0, &before[0]), room(1, &before[1]);
+    room(0, &before[0]), room(1, &before[1]), memory(&then);
     unsigned survivors = sweep(); /* something that was stuck before must not meet this command */
 
     if (capture_open(&out, cap, &out_end) || capture_open(&err, cap, &err_end) || pipe2(trouble, O_CLOEXEC)) {
@@ -696,7 +720,7 @@ static void run(int64_t timeout_ms, size_t cap, const char *folder, const char *
         capture_read(&out, 16), capture_read(&err, 16);
         now = now_us();
         if (now >= tick && !reason && !timed_out) {
-            reason = watch(before);
+            reason = watch(before, &then);
             tick = now_us() + TICK_MS * 1000;
         }
         if ((now >= deadline || reason) && !timed_out) {

@@ -136,7 +136,7 @@ class _Helper:
         out, err = (Capture(cap, self._uid, self._gid) for _stream in range(2))
         trouble, told = os.pipe()
         started, helper = time.monotonic(), os.getpid()
-        before = [processes.room(fd, self._caps["reserve"]) for fd in self._disks]
+        before = processes.Before.now(self._disks, self._caps["reserve"])
         child = os.fork()
         if child == 0:
             self._child(folder, helper, (out.writer, err.writer), told, body)
@@ -182,7 +182,7 @@ class _Helper:
             os._exit(127)
 
     def _wait(
-        self, child: int, out: Capture, err: Capture, deadline: float, before: list[tuple[bool, int, int]]
+        self, child: int, out: Capture, err: Capture, deadline: float, before: processes.Before
     ) -> tuple[int, bool, int]:
         poll = select.poll()
         watcher = os.pidfd_open(child)

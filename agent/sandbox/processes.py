@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from agent.sandbox.protocol import KILLED_DISK, KILLED_MEMORY, KILLED_NOT, KILLED_PIDS
 
@@ -90,16 +91,42 @@ def room(fd: int, reserve: int) -> tuple[bool, int, int]:
     return short or bool(disk.f_files and disk.f_favail < disk.f_files // 20), left, disk.f_favail
 
 
-def watch(caps: dict[str, int], disks: tuple[int, ...], before: list[tuple[bool, int, int]]) -> int:
+def memory() -> tuple[int, int, int]:
+    """The machine's memory: in all, available, and shared, in bytes.
+
+    Shared memory belongs to no process (files in memory, segments by number), so what a command takes of it shows
+    here alone.
+    """
+    fields = dict(line.split(b":", 1) for line in _read("/proc/meminfo").splitlines() if b":" in line)
+    total, available, shared = (int(fields[name].split()[0]) << 10 for name in (b"MemTotal", b"MemAvailable", b"Shmem"))
+    return total, available, shared
+
+
+class Before(NamedTuple):
+    """How the machine was when a command began: what was short then is not its fault, unless it takes still more.
+
+    Attributes:
+        disks: `room` of each.
+        memory: as `memory` has it.
+    """
+
+    disks: tuple[tuple[bool, int, int], ...]
+    memory: tuple[int, int, int]
+
+    @classmethod
+    def now(cls, disks: tuple[int, ...], reserve: int) -> Before:
+        return cls(tuple(room(fd, reserve) for fd in disks), memory())
+
+
+def watch(caps: dict[str, int], disks: tuple[int, ...], before: Before) -> int:
     """Why the running command must be killed, or `KILLED_NOT`.
 
     Args:
         caps: memory, pids, reserve and growth as in the plan; 0 is no cap.
         disks: descriptors of the writable root and of TMPDIR.
-        before: `room` of each when the command began. A disk that was short then is not its fault, unless
-            it takes still more.
     """
-    processes = resident = 0
+    total, available, shared = memory()
+    processes, resident = 0, max(0, shared - before.memory[2])
     for pid in descendants(os.getpid()):
         processes += 1
         with suppress(OSError, ValueError):
@@ -107,9 +134,12 @@ def watch(caps: dict[str, int], disks: tuple[int, ...], before: list[tuple[bool,
             resident += (int(fields[1]) - int(fields[2])) * _PAGE
     if caps["memory"] and resident > caps["memory"]:
         return KILLED_MEMORY
+    # what earlier commands left in memory stays, so the machine's last twentieth is kept free as a disk's is
+    if caps["memory"] and available < total // 20 and available < before.memory[1]:
+        return KILLED_MEMORY
     if caps["pids"] and processes > caps["pids"]:
         return KILLED_PIDS
-    for fd, (_short, bytes_before, files_before) in zip(disks, before, strict=True):
+    for fd, (_short, bytes_before, files_before) in zip(disks, before.disks, strict=True):
         short, left, files = room(fd, caps["reserve"])
         if short and (left < bytes_before or files < files_before):
             return KILLED_DISK

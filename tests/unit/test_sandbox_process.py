@@ -268,6 +268,24 @@ def test_memory_of_all_processes_together_is_bounded(rig: Rig) -> None:
     assert run(session, "echo next").stdout == b"next\n"
 
 
+UNMAPPED = {
+    "a file in memory": "fd = os.memfd_create('x'); [os.write(fd, bytes(1 << 20)) for _ in range(600)]",
+    "a shared mapping": "m = mmap.mmap(-1, 600 << 20); [m.write(bytes(1 << 20)) for _ in range(600)]",
+}
+
+
+@pytest.mark.parametrize("what", UNMAPPED)
+def test_memory_that_counts_for_no_process_is_bounded_too(strongest: Rig, what: str) -> None:
+    """Shared memory is in no process's own; a command took all of the runner's by it, whatever its limit."""
+    session = strongest.start(memory_mb=200)
+    script = f"import mmap, os, time; {UNMAPPED[what]}; time.sleep(20); print('went past')"
+    result = run(session, f"python3 -c {shlex.quote(script)}", timeout_s=25)
+
+    assert (result.signal, result.timed_out, result.stdout) == (signal.SIGKILL, False, b"")
+    assert b"its processes used more memory than a command may" in result.stderr
+    assert run(session, 'python3 -c "import mmap; mmap.mmap(-1, 9 << 20).write(bytes(9 << 20))"').ok, "control"
+
+
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="needs root to mount a small disk")
 @pytest.mark.parametrize("kind", HELPERS)
