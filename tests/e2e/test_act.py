@@ -143,6 +143,27 @@ def test_a_comment_asks_for_an_implementation(
     check_whole(world, job)
 
 
+def test_an_outsiders_comment_changes_nothing_and_is_not_green(
+    make: Callable[..., World], image: str, gateway: str, matrix: Callable[..., None]
+) -> None:
+    """S6: the same words, and a step that fails; its artifact is uploaded all the same."""
+    world = make(owner=0)
+    repo = world.repository
+    number = repo.create_issue("Discount", "It is wrong.").number
+    repo.add_comment(number, "/airlock implement fix the discount", "outsider")
+    event = world.github.event("issue_comment", repo, number=number, sender="outsider")
+    refs = repo.refs()
+    with ModelServer(implement_turns("airlock/discount"), host=gateway) as model:
+        inputs = {"image": image, "base-url": model.url}
+        job = run_workflow(world, "issue_comment", event, inputs=inputs, actor="outsider")
+    matrix("composite, act", "issue_comment", image="named", result=job, seconds=job.seconds)
+
+    assert (job.status, job.outputs["outcome"], job.outputs["branch"]) == (1, "denied", "")
+    assert (repo.refs(), repo.pulls()) == (refs, [])
+    assert job.events("gate.decision")[0]["mode"] == "restricted"
+    check_whole(world, job)
+
+
 def test_an_issue_gets_a_plan(
     make: Callable[..., World], image: str, gateway: str, matrix: Callable[..., None]
 ) -> None:
