@@ -84,6 +84,7 @@ def read_settings(plan: Mapping[str, Any]) -> Settings:
     outsiders = plan.get("outsiders", "")
     if outsiders not in ("", "restricted", "ignore"):
         raise UserError(f"Input `outsiders` is {outsiders!r}. It can be restricted or ignore.")
+    _truth(plan, "upload-transcript")  # the composite's step reads it, for which all but `false` is true
     return Settings(
         mode=mode,
         task=task,

@@ -38,6 +38,7 @@ PLAN: dict[str, Any] = {
         ("sandbox", "none"),
         ("outsiders", "allow"),
         ("dry-run", "maybe"),
+        ("upload-transcript", "no"),
         ("task", "x" * 100_001),
     ],
 )
