@@ -68,7 +68,6 @@ def test_what_needs_a_checkout_says_so_elsewhere(tmp_path: Path, name: str) -> N
     [
         ["explain", "--event", "{none}"],
         ["manifest", "--mode", "plan", "--config", "{none}"],
-        ["run", "--dry-run", "--event", "{none}"],
         ["demo", "--folder", "/proc/none"],
     ],
 )
