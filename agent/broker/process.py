@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+from agent.broker.report.actions import load_soon
 from agent.broker.run import Broker
 from agent.kernel.channel import Channel
 from agent.kernel.confine import confine_broker
@@ -17,6 +18,7 @@ def main(control_fd: int, harness_fd: int, plan_fd: int, secrets_fd: int, event_
     secret_inputs: dict[str, str] = json.loads(_read(secrets_fd))
     event = _read(event_fd)
     broker = Broker(plan, secret_inputs, Channel.from_fd(control_fd), Channel.from_fd(harness_fd))
+    load_soon()
     return broker.run(event)
 
 

@@ -1,6 +1,7 @@
 """The action's inputs and outputs through the Actions toolkit: the only module that imports it.
 
-The toolkit costs 190 ms to import and reads the process environment, so it is imported inside the calls.
+The toolkit costs 190 ms to import and reads the process environment, so it is imported inside the calls, or before
+them while the model thinks (`load_soon`).
 It writes an output as `name<<delimiter`, with a delimiter that is random for each value and refused when the
 name or value contains it (reports F06); a test holds it to that.
 """
@@ -8,6 +9,7 @@ name or value contains it (reports F06); a test holds it to that.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,20 @@ OUTPUTS = (
     "tool-calls",
 )
 OUTPUT_CAP = 500_000  # characters of one value; a job's outputs together may hold 1 MB
+
+
+LOAD_AFTER_S = 0.5  # the first model request has left by then
+
+
+def load_soon() -> None:
+    """Import the toolkit in a thread, so that the end of the run does not wait for it."""
+    timer = threading.Timer(LOAD_AFTER_S, _load)
+    timer.daemon = True
+    timer.start()
+
+
+def _load() -> None:
+    from actions_toolkit import core  # noqa: F401 - kept for `write_outputs`
 
 
 def write_outputs(values: Mapping[str, Any], path: Path) -> None:
