@@ -12,14 +12,16 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from agent.contract.dataclass import replace
 from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.sandbox import ExecRequest, ExecResult, ProbeItem, ProbeReport, SandboxSpec
 from agent.launch_place import Place
-from agent.sandbox.probe import ProbeTargets, probe
-from agent.sandbox.session import Session
+
+if TYPE_CHECKING:  # loaded at the first use, when broker and harness have been started
+    from agent.sandbox.probe import ProbeTargets
+    from agent.sandbox.session import Session
 
 
 class Backend(Protocol):
@@ -136,6 +138,8 @@ class Sandboxes:
             The report of the backend that was taken, or of the last that was tried. Why no container was taken
             is the first thing that its `missing` says.
         """
+        from agent.sandbox.probe import ProbeTargets
+
         targets = ProbeTargets(
             unreadable=forbidden,
             unwritable=(*forbidden, *unwritable),
@@ -168,6 +172,8 @@ class Sandboxes:
 
     def _try(self, name: str, spec: SandboxSpec, targets: ProbeTargets) -> ProbeReport:
         """Probe one backend; where it held, it is the run's, and the sandbox of the probe is kept."""
+        from agent.sandbox.probe import probe
+
         try:
             backend = self._container(spec) if name == "container" else self._process()
             session = backend.start(spec)

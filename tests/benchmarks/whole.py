@@ -169,7 +169,7 @@ def _github(pipe: Connection, folder: str) -> None:
                 event_name="workflow_dispatch", event=event, workspace=world.workspace, temp=Path(folder, "temp"),
                 repository=world.repository.full_name, api_url=github.api_url, server_url=github.server_url,
                 inputs={"github-token": TOKEN, "api-key": API_KEY, "mode": "implement", "task": "Do it.",
-                        "model": "anthropic/claude-sonnet-4-5"},
+                        "model": "anthropic/claude-sonnet-4-5", "sandbox": "process"},
             )
         )  # fmt: skip
         pipe.recv()
