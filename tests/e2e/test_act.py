@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.broker.transcript import verify
+from agent.contract.sandbox import UNPRIVILEGED
 from tests.e2e.act import TOOLS, Job, run_workflow
 from tests.support.model_server import ModelServer
 from tests.support.model_turns import Call, Turn
@@ -113,7 +114,7 @@ def test_a_pull_request_is_reviewed(
 def implement_turns(branch: str) -> list[Turn]:
     pull = {"title": "Fix the discount", "body": "", "head": branch, "base": "main"}
     return [
-        Turn(calls=[Call("get_request", {}), Call("run_command", {"command": "ls -d /users-own"})]),
+        Turn(calls=[Call("get_request", {}), Call("run_command", {"command": "ls -d /users-own; id -u"})]),
         Turn(calls=[Call("edit_file", FIX)]),
         Turn(calls=[Call("git_commit", {"message": "Fix the discount"})]),
         Turn(calls=[Call("git_push", {"branch": branch})]),
@@ -139,7 +140,7 @@ def test_a_comment_asks_for_an_implementation(
     assert (job.status, job.outputs["outcome"], job.outputs["branch"]) == (0, "done", "airlock/discount")
     assert len(repo.pulls()) == 1
     (said,) = [result["text"] for result in job.events("tool.result") if result["name"] == "run_command"]
-    assert "/users-own" in said.splitlines()
+    assert {"/users-own", str(UNPRIVILEGED)} <= set(said.splitlines()), "root's workspace, and no command is root's"
     check_whole(world, job)
 
 
