@@ -1,8 +1,9 @@
 """Hooks (A4, B12): setup before the loop, stop when the model says it is done, prepush before any push.
 
 House rules. A gate (stop, prepush) judges a tree, never the workspace: the tree is written into a folder of
-its own, the hook's files come from the tip of the base branch (E12), a fresh sandbox without network runs
-it, and the verdict is what `wait` said. A verdict is latched to (gate, tree): the same tree is not judged
+its own, the hook's files come from the tip of the base branch (E12), ignored folders are those of before the
+model's first command, a fresh sandbox without network runs it where it would run in the workspace, and the verdict
+is what `wait` said. A verdict is latched to (gate, tree): the same tree is not judged
 twice, and no other tree can use it. A time-out is a failure (E11).
 """
 
@@ -60,12 +61,19 @@ class TreeWriter(Protocol):
     def check_out(self, tree: str, directory: Path, files: Mapping[str, bytes]) -> None:
         """Write a tree into an empty folder, with `files` in place of its own."""
 
+    def keep_ignored(self, folder: Path) -> str:
+        """Keep the ignored folders for the checkouts; gives the sentence why it could not."""
+
     def swap_in(self, files: Mapping[str, bytes]) -> Callable[[], None]:
         """Put `files` into the workspace; the result takes them out again."""
 
 
 class Lifecycle:
-    """Runs the hooks of one run."""
+    """Runs the hooks of one run.
+
+    Attributes:
+        left_out: empty, or why gates run without the workspace's ignored folders.
+    """
 
     def __init__(
         self,
@@ -98,6 +106,7 @@ class Lifecycle:
         self._lock = threading.Lock()
         self._latched: dict[tuple[Purpose, str], GateVerdict] = {}
         self._count = 0
+        self.left_out = ""
         self._stopped = False
         self._running: Sandbox | None = None
 
@@ -112,7 +121,21 @@ class Lifecycle:
             running.close()
 
     def setup(self) -> ExecResult | None:
-        """Run setup in the workspace, the one hook with network; None where there is none."""
+        """Run setup in the workspace, the one hook with network, and keep what gates need of it.
+
+        Nothing hostile has run yet, nor does it while this runs.
+
+        Returns:
+            How setup ended; None where there is none.
+        """
+        result = self._set_up()
+        if (result is None or result.ok) and (self.has(Purpose.STOP) or self.has(Purpose.PREPUSH)):
+            self.left_out = self._writer.keep_ignored(self._folder / "ignored")
+            if self.left_out:
+                self._record("log", level="warning", where="gates", message=self.left_out)
+        return result
+
+    def _set_up(self) -> ExecResult | None:
         hook = self._hooks.get(Purpose.SETUP)
         if hook is None:
             return None
@@ -150,11 +173,11 @@ class Lifecycle:
         self._record("hook.start", purpose=str(purpose), command=hook.command, tree=tree)
         try:
             self._writer.check_out(tree, root, hook.files)
-            result = self._in_sandbox(hook, self._spec(purpose, str(root)))
+            result = self._in_sandbox(hook, self._spec(purpose, str(root)).shown_at(self._workspace))
         finally:
             shutil.rmtree(root.parent, ignore_errors=True)
         self._record("hook.end", purpose=str(purpose), tree=tree, **_summary(result))
-        output = _readable(result)
+        output = "\n".join(part for part in (_readable(result), self.left_out) if part)
         return GateVerdict(purpose, tree, result.ok, ended(result), output)
 
     def _in_sandbox(self, hook: Hook, spec: SandboxSpec) -> ExecResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Self
 
-from agent.contract.dataclass import asdict, dataclass, field
+from agent.contract.dataclass import asdict, dataclass, field, replace
 
 UNPRIVILEGED = 61001
 """Owner of the workspace for the run where it belongs to uid 0; no account has this id."""
@@ -32,6 +32,8 @@ class SandboxSpec:
     Attributes:
         purpose: why it exists.
         root: absolute path of the writable root, the working directory of its commands.
+        at: where commands find the root, wherever a sandbox can show it at another path than its own; empty:
+            at its own.
         network: True only for setup, or where `ai.agent.sandbox.network` is `open`.
         readable: further absolute paths that commands may read (tool caches, git objects).
         mounts: folders of the runner that commands may read, as `ai.agent.sandbox.mounts` says; an engine is
@@ -46,6 +48,7 @@ class SandboxSpec:
 
     purpose: Purpose
     root: str
+    at: str = ""
     network: bool = False
     readable: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
@@ -61,6 +64,15 @@ class SandboxSpec:
     def read_only(self) -> tuple[str, ...]:
         """All that commands may read outside the root and find at its own path."""
         return (*self.readable, *self.mounts)
+
+    @property
+    def place(self) -> str:
+        """Where the root stands for commands."""
+        return self.at or self.root
+
+    def shown_at(self, place: str) -> Self:
+        """This sandbox with its root standing at `place`, and with nothing readable of what stands there else."""
+        return replace(self, at=place, readable=tuple(p for p in self.readable if not p.startswith(place + "/")))
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from agent.sandbox.policy import Mount
 
 
-def covers_of(root: str, protected: Iterable[str]) -> tuple[Mount, ...]:
+def covers_of(root: str, protected: Iterable[str], at: str = "") -> tuple[Mount, ...]:
     """The mounts that keep what exists of these paths as it is, folders before what is in them.
 
     A path that does not exist, or that leads over a link, gets none: a mount would show something else there.
@@ -22,8 +22,10 @@ def covers_of(root: str, protected: Iterable[str]) -> tuple[Mount, ...]:
     Args:
         root: writable root of the sandbox, in which nothing hostile runs now.
         protected: paths relative to it, from `paths_to_cover`.
+        at: where the sandbox shows the root, by default at its own path.
     """
     made: dict[str, Mount] = {}
+    shown = at or root
     for path in sorted(protected, key=lambda p: p.count("/")):
         places = [root]
         for part in path.split("/"):
@@ -34,8 +36,8 @@ def covers_of(root: str, protected: Iterable[str]) -> tuple[Mount, ...]:
         if not all(_is_plain(folder, folder=True) for folder in way) or not _is_plain(place, folder=False):
             continue
         for folder in way:
-            made.setdefault(folder, Mount("rw", folder, folder))
-        made[place] = Mount("ro", place, place)
+            made.setdefault(folder, Mount("rw", folder, shown + folder[len(root) :]))
+        made[place] = Mount("ro", place, shown + place[len(root) :])
     return tuple(sorted(made.values(), key=lambda m: m.target.count("/")))
 
 

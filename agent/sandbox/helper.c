@@ -62,7 +62,7 @@ enum { KILLED_NOT, KILLED_MEMORY, KILLED_PIDS, KILLED_DISK };
 
 struct triple { const char *a, *b, *c; };
 static struct {
-    const char *root, *stage, *tmp;      /* writable root; empty folder to build the new root on; TMPDIR */
+    const char *root, *at, *stage, *tmp; /* writable root; its place in a new root; folder to build that on; TMPDIR */
     unsigned uid, gid;
     unsigned long memory, pids, reserve, growth;  /* bytes, count, bytes, bytes; 0 = not watched */
     struct triple mounts[LIST_CAP], rules[LIST_CAP], limits[16], filters[8];
@@ -146,6 +146,7 @@ static int parse_plan(const char *at, const char *end) {
     while ((key = take(&at, end))) {
         if (!(a = take(&at, end))) return -1;
         if (!strcmp(key, "root")) plan.root = a;
+        else if (!strcmp(key, "at")) plan.at = a;
         else if (!strcmp(key, "stage")) plan.stage = a;
         else if (!strcmp(key, "tmp")) plan.tmp = a;
         else if (!strcmp(key, "uid")) plan.uid = (unsigned)strtoul(a, NULL, 10);
@@ -169,7 +170,7 @@ static int parse_plan(const char *at, const char *end) {
             }
         }
     }
-    return plan.root && plan.stage && plan.tmp && plan.uid && plan.gid && plan.n_levels && plan.n_argv > 0 && plan.n_argv < 28
+    return plan.root && plan.at && plan.stage && plan.tmp && plan.uid && plan.gid && plan.n_levels && plan.n_argv > 0 && plan.n_argv < 28
         ? 0 : -1;
 }
 
@@ -312,6 +313,7 @@ static int new_root(void) {
     if (chdir("/")) return fail("enter new root");
     uint64_t attr[4] = {1, 0, 0, 0};
     if (syscall(442, AT_FDCWD, "/", 0, attr, sizeof attr)) return fail("make root read-only");
+    plan.root = plan.at;
     return 0;
 }
 

@@ -77,6 +77,7 @@ class _Helper:
         if form == "root":
             mounts = [(m[0], m[1], m[2]) for m in self._orders.many["mount"]]
             namespaces.enter_root(self._orders.single["stage"], mounts)
+            self._root = self._orders.single["at"]
         # Opened now: later the uid that owns nothing may not get there.
         self._disks = tuple(os.open(p, os.O_PATH | os.O_DIRECTORY) for p in (self._root, self._orders.single["tmp"]))
         self._devnull = os.open("/dev/null", os.O_RDWR)

@@ -59,19 +59,21 @@ def own_number(mountinfo: str) -> str | None:
     return found[1] if found else None
 
 
-def binds(root: str, readable: Sequence[str], own: Sequence[Mount] | None) -> list[str]:
+def binds(root: str, readable: Sequence[str], own: Sequence[Mount] | None, *, at: str = "") -> list[str]:
     """The engine's `Binds` for a sandbox. Pure.
 
     Args:
         root: its writable root.
         readable: what it may read.
         own: mounts of our own container, None where we run in none: the paths are the engine's own then.
+        at: where the sandbox shows the root, by default at its own path.
 
     Raises:
         UpstreamError: a path lies in no mount of ours, so the engine cannot know it.
     """
-    made = [f"{outside(root, own)}:{root}:rw"]
-    made += [f"{m.source}:{m.target}:rw" for m in own or () if m.target.startswith(root + "/")]
+    shown = at or root
+    made = [f"{outside(root, own)}:{shown}:rw"]
+    made += [f"{m.source}:{shown}{m.target[len(root) :]}:rw" for m in own or () if m.target.startswith(root + "/")]
     made += [f"{outside(path, own)}:{path}:ro" for path in readable]
     return made
 

@@ -107,9 +107,14 @@ class Level:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a helper needs to confine commands. Compared whole by tests."""
+    """All that a helper needs to confine commands. Compared whole by tests.
+
+    Attributes:
+        root, at: the writable root, and its place in level `root`, which alone can show it elsewhere.
+    """
 
     root: str
+    at: str
     stage: str
     tmp: str
     uid: int
@@ -139,7 +144,7 @@ def plan_for(spec: SandboxSpec, machine: Machine, folders: Folders, covers: tupl
     """
     if machine.uid <= 0 or machine.gid <= 0:
         raise ValueError("commands never run as root")
-    for path in (spec.root, *spec.read_only, folders.home, folders.tmp, folders.stage):
+    for path in (spec.root, spec.place, *spec.read_only, folders.home, folders.tmp, folders.stage):
         if not path.startswith("/") or "\0" in path or path == "/":
             raise ValueError(f"not an absolute path of a folder: {path!r}")
     shell = "/bin/bash" if machine.bash else "/bin/sh"
@@ -156,6 +161,7 @@ def plan_for(spec: SandboxSpec, machine: Machine, folders: Folders, covers: tupl
     memory, largest = spec.memory_mb << 20, spec.file_mb << 20
     return Plan(
         root=spec.root,
+        at=spec.place,
         stage=folders.stage,
         tmp=folders.tmp,
         uid=machine.uid,
@@ -164,6 +170,7 @@ def plan_for(spec: SandboxSpec, machine: Machine, folders: Folders, covers: tupl
         mounts=_mounts(spec, machine, folders, memory, covers),
         rules=_rules(spec, machine, folders),
         root_rules=(
+            *(landlock.rules_for(execute=(spec.at,), write=(spec.at,)) if spec.at else ()),
             FileRule("/etc/passwd", landlock.READ_FILE),
             FileRule("/dev/shm", landlock.WRITE),  # noqa: S108 - a fresh one of this sandbox
             FileRule("/dev/pts", landlock.DEVICE | landlock.READ_DIR),
@@ -191,6 +198,7 @@ def container_plan_for(spec: SandboxSpec, machine: Machine, folders: Folders) ->
     The image's own files may all be read and run; `machine.bash` says what the image has. Limits that count
     across the host's processes of this uid are left to the engine.
     """
+    spec = replace(spec, root=spec.place, at="")  # the engine's mount is there
     plan = plan_for(spec, machine, folders)
     name = "init-open" if spec.network else "init-none"
     own = (Family.UNIX, Family.INET, Family.INET6, Family.NETLINK_ROUTE)  # no path leads to a socket of the host
@@ -259,7 +267,8 @@ def _mounts(
     mounts.append(Mount("devpts", "newinstance,ptmxmode=0666,mode=620", "/dev/pts"))
     mounts.append(Mount("link", "pts/ptmx", "/dev/ptmx"))
     mounts.append(Mount("rw", folders.tmp, "/tmp"))  # noqa: S108 - programs that do not know TMPDIR
-    mounts += [Mount("rw", path, path) for path in (folders.home, folders.tmp, spec.root)]
+    mounts += [Mount("rw", path, path) for path in (folders.home, folders.tmp)]
+    mounts.append(Mount("rw", spec.root, spec.place))
     mounts += covers
     # Parents before children: the workspace may lie below /tmp, a tool cache below the workspace's parent.
     return tuple(sorted(mounts, key=lambda m: m.target.count("/")))

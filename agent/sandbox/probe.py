@@ -208,6 +208,7 @@ def _missing(session: Session) -> tuple[str, ...]:
         lacks.append(f"no {LEVEL_WORDS[level.split('-')[0]]} ({reason})")
     if session.level.split("-")[0] in ("net", "bare"):
         lacks.append("protected paths can be written by commands (commit and push refuse the change)")
+        lacks.append("gates run at a path of their own, where scripts that name the workspace's are not found")
     if session.level.startswith("bare"):
         lacks.append("no loopback: every socket family is refused" if session.level == "bare-none" else "")
     return tuple(text for text in lacks if text)

@@ -85,7 +85,7 @@ class ProcessBackend:
         if not machine.named:
             with open(folders.passwd, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(users_with(machine, folders.home))
-        plan = plan_for(spec, machine, folders, covers_of(spec.root, spec.protected))
+        plan = plan_for(spec, machine, folders, covers_of(spec.root, spec.protected, spec.at))
         if self._levels is not None:
             kept = tuple(level for level in plan.levels if level.name.split("-")[0] in self._levels)
             plan = replace(plan, levels=kept)

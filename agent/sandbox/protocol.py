@@ -54,6 +54,7 @@ def encode_plan(plan: Plan) -> bytes:
 
 def _plan_entries(plan: Plan) -> Iterator[tuple[str, ...]]:
     yield "root", plan.root
+    yield "at", plan.at
     yield "stage", plan.stage
     yield "tmp", plan.tmp
     for key in ("uid", "gid", "memory", "pids", "reserve", "growth"):

@@ -112,7 +112,11 @@ def test_a_sibling_sees_the_covered_git_folder_and_never_the_real_one() -> None:
 
 
 def test_a_gate_in_the_state_volume_is_found_by_the_engine() -> None:
-    """A path below a mount; a path beside one of the same beginning is in none."""
+    """A path below a mount, shown at another; a path beside one of the same beginning is in none."""
+    assert binds("/var/lib/airlock/gates/1", ["/airlock-git/objects"], MOUNTS, at="/w") == [
+        "/var/lib/docker/volumes/v2/_data/gates/1:/w:rw",
+        "/home/runner/work/r/r/.git/objects:/airlock-git/objects:ro",
+    ]
     assert binds("/var/lib/airlock/gates/1", [], MOUNTS) == [
         "/var/lib/docker/volumes/v2/_data/gates/1:/var/lib/airlock/gates/1:rw"
     ]

@@ -179,6 +179,30 @@ def test_commands_in_a_container(backend: ContainerBackend, tmp_path: Path) -> N
 
 @pytest.mark.docker
 @needs_engine
+def test_a_gate_in_a_container_stands_where_the_workspace_stands(backend: ContainerBackend, tmp_path: Path) -> None:
+    """The gate's folder is mounted at the workspace's path, its protected paths with it; the workspace is not there."""
+    gates = tmp_path / "gates"
+    gates.mkdir()
+    root, gate = workspace(tmp_path), workspace(gates)
+    for folder, words in ((root, "of the model"), (gate, "of the change")):
+        (folder / "f").write_text(f"{words}\n")
+    (gate / "Makefile").write_text("as it was\n")
+    spec = SandboxSpec(Purpose.STOP, str(gate), protected=("Makefile",)).shown_at(str(root))
+    session = backend.start(spec)
+    try:
+        seen = run(session, f"pwd; echo $PWD; cat {root}/f; echo x > made; echo x > Makefile; ls {gate}")
+    finally:
+        session.close()
+
+    assert seen.stdout == f"{root}\n{root}\nof the change\n".encode()
+    assert b"Read-only file system" in seen.stderr
+    assert (gate / "made").exists()
+    assert not (root / "made").exists()
+    assert (gate / "Makefile").read_text() == "as it was\n"
+
+
+@pytest.mark.docker
+@needs_engine
 def test_probe_of_a_container(backend: ContainerBackend, tmp_path: Path) -> None:
     """Listeners, files and processes of the host are out of reach; loopback works."""
     path = str(tmp_path / "docker.sock")

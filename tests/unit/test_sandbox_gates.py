@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.contract.sandbox import Purpose
+from agent.contract.sandbox import Purpose, SandboxSpec
 from agent.kernel.landlock import landlock_abi
 from tests.unit.sandbox_rig import GID, HELPERS, LEVELS, UID, Rig, alive, run
 
@@ -54,6 +54,55 @@ def test_planted_programs_and_startup_files_do_not_reach_a_gate(rig: Rig, tmp_pa
     assert (verdict.exit_code, verdict.ok) == (1, False)
     assert [os.path.dirname(line) for line in programs.stdout.decode().split()] == ["/usr/bin"] * 3
     assert (tree / "node_modules" / ".bin" / "sh").exists()
+
+
+def test_a_gate_stands_where_the_workspace_stands_and_scripts_that_name_it_run_the_gates_files(
+    rig: Rig, tmp_path: Path
+) -> None:
+    """A venv's scripts begin with its absolute path: in a gate that is the gate's copy, never the model's workspace.
+
+    Folder, PWD, subfolders, writes and protected paths follow. Without mount namespaces a gate stands at its own
+    path: the script is not found, and the workspace is as closed as ever.
+    """
+    place = str(rig.root)
+    main = rig.start()
+    script = f"mkdir -p .venv/bin sub && printf '#!{place}/.venv/bin/sh\\necho ran $0\\n' > .venv/bin/tool"
+    run(
+        main,
+        f"{script} && chmod +x .venv/bin/tool && cp /bin/sh .venv/bin/sh && echo of the change > f && : > Makefile",
+    )
+    tree = gate_tree(rig, tmp_path)
+    run(
+        main,
+        "echo of the model > f; printf '#!/bin/sh\necho hollow\n' > .venv/bin/tool; cp .venv/bin/tool .venv/bin/sh",
+    )
+    hollow = run(main, f"{place}/.venv/bin/tool").stdout
+    gate = rig.start(purpose=Purpose.STOP, root=str(tree), at=place, protected=("Makefile",))
+    where = run(gate, "pwd; echo $PWD; cat f; echo written > made; echo x > Makefile")
+    tool = run(gate, f"{place}/.venv/bin/tool; cat {place}/f", cwd="sub")
+    inside = run(gate, "pwd", cwd="sub")
+
+    assert hollow == b"hollow\n"
+    assert (tree / "made").read_text() == "written\n"
+    assert not (rig.root / "made").exists()
+    if rig.level != "root":
+        assert where.stdout == f"{tree}\n{tree}\nof the change\n".encode()
+        assert (tool.ok, tool.stdout) == (False, b"")
+        return
+    assert where.stdout == f"{place}\n{place}\nof the change\n".encode()
+    assert b"Read-only file system" in where.stderr
+    assert tool.stdout == f"ran {place}/.venv/bin/tool\nof the change\n".encode()
+    assert inside.stdout == f"{place}/sub\n".encode()
+
+
+def test_a_gates_sandbox_shows_nothing_readable_of_the_workspace() -> None:
+    """What would lie in the place that the gate's tree takes, such as git objects, is left out; the rest stays."""
+    spec = SandboxSpec(Purpose.STOP, "/s/gates/stop-1/w", readable=("/w/.airlock-1/objects", "/w2", "/tools"))
+    shown = spec.shown_at("/w")
+
+    assert (shown.root, shown.place, shown.readable) == ("/s/gates/stop-1/w", "/w", ("/w2", "/tools"))
+    assert spec.place == spec.root
+    assert SandboxSpec.from_json(shown.to_json()) == shown
 
 
 def test_exit_text_is_no_exit_status(rig: Rig) -> None:

@@ -124,6 +124,7 @@ def test_root_in_a_default_container(tmp_path: Path, kind: str) -> None:
         "no own root folder, process, network and ipc namespaces (make namespaces: Operation not permitted)",
         "no own network namespace (make namespaces: Operation not permitted)",
         "protected paths can be written by commands (commit and push refuse the change)",
+        "gates run at a path of their own, where scripts that name the workspace's are not found",
         "no loopback: every socket family is refused",
     ]
     check(told)

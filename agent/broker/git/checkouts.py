@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from agent.broker.git.dependencies import Dependencies
 from agent.broker.git.materialise import Owner, bring_to, materialise
 from agent.broker.git.overlay import overlaid
 from agent.broker.git.worktree import WorkTree
@@ -19,11 +20,25 @@ class Checkouts:
         self._worktree = worktree
         self._workspace = workspace
         self._owner = Owner(uid, gid) if os.geteuid() == 0 else None
+        self._dependencies: Dependencies | None = None
+
+    def keep_ignored(self, folder: Path) -> str:
+        """Keep the workspace's ignored folders in a new folder of ours, for each later checkout.
+
+        Call it after setup, and before anything hostile runs.
+
+        Returns:
+            Empty, or the sentence why nothing was kept.
+        """
+        self._dependencies = Dependencies(folder, self._owner)
+        return self._dependencies.keep(self._workspace, self._worktree.snapshot().ignored)
 
     def check_out(self, tree: str, directory: Path, files: Mapping[str, bytes]) -> None:
-        """Write a tree into an empty folder, with `files` in place of its own."""
+        """Write a tree into an empty folder, with `files` in place of its own, and what was kept beside it."""
         shadow = self._worktree.shadow
         materialise(shadow, overlaid(shadow, tree, files), directory, self._owner)
+        if self._dependencies is not None:
+            self._dependencies.place(directory)
 
     def swap_in(self, files: Mapping[str, bytes]) -> Callable[[], None]:
         """Put `files` into the workspace, before anything hostile runs; the result takes them out again."""

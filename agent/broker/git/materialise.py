@@ -85,7 +85,7 @@ def _write(shadow: ShadowGit, files: Mapping[bytes, Entry], root: int, owner: Ow
     by_blob: dict[str, list[bytes]] = {}
     for path, entry in files.items():
         if entry.mode == GITLINK:
-            os.close(_folder(root, path, owner))
+            os.close(open_folder(root, path, owner))
         else:
             by_blob.setdefault(entry.sha, []).append(path)
     path = b""
@@ -98,7 +98,7 @@ def _write(shadow: ShadowGit, files: Mapping[bytes, Entry], root: int, owner: Ow
                     if folder != last:
                         os.close(parent)
                         parent = os.dup(root)  # so that there is one to close should the next line fail
-                        opened = _folder(root, folder, owner)
+                        opened = open_folder(root, folder, owner)
                         os.close(parent)
                         last, parent = folder, opened
                     _file(parent, name, files[path].mode, data, owner)
@@ -108,7 +108,7 @@ def _write(shadow: ShadowGit, files: Mapping[bytes, Entry], root: int, owner: Ow
         os.close(parent)
 
 
-def _folder(root: int, path: bytes, owner: Owner | None) -> int:
+def open_folder(root: int, path: bytes, owner: Owner | None) -> int:
     """Descriptor of a folder below `root`, made where it is missing; a link on the way is an error."""
     fd = os.dup(root)
     try:

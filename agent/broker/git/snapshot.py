@@ -91,7 +91,14 @@ class Snapshotter:
             del self._seen[path]
         same = walk.files == tracked
         tree = tracked_tree if same else self._shadow.write_tree(walk.files, like=tracked_tree)
-        return Snapshot(tree, _changes(tracked, walk.files), tuple(walk.problems), tuple(walk.nested), walk.over)
+        return Snapshot(
+            tree,
+            _changes(tracked, walk.files),
+            tuple(walk.problems),
+            tuple(walk.nested),
+            tuple(walk.ignored),
+            walk.over,
+        )
 
     def _stays(self, walk: Walk, path: bytes, entry: Entry) -> bool:
         """A tracked path that was not read and yet is not deleted."""
@@ -133,6 +140,8 @@ class Snapshotter:
             is_folder = stat.S_ISDIR(status.st_mode)
             wanted = entry is not None or (is_folder and path in walk.tracked_folders)
             if not wanted and (own_git or ignore.ignored(os.fsdecode(path), folder=is_folder)):
+                if is_folder and not own_git and (status.st_dev, status.st_ino) != self._excluded:
+                    walk.ignored.append(path)
                 continue
             if is_folder:
                 self._enter(walk, fd, name, path, ignore, depth)

@@ -33,6 +33,7 @@ class Snapshot:
         changes: against the tracked tree, by path.
         problems: one sentence each on what was left out.
         nested: folders with a `.git` of their own that are no submodule of the tracked tree.
+        ignored: folders that .gitignore names and that hold nothing tracked, none within another.
         over: empty, or the sentence why this is not the whole workspace: a cap was reached, and the rest is not
             in the tree. Nobody may take such a tree for all that changed.
     """
@@ -41,6 +42,7 @@ class Snapshot:
     changes: tuple[Change, ...]
     problems: tuple[str, ...]
     nested: tuple[str, ...]
+    ignored: tuple[bytes, ...] = ()
     over: str = ""
 
 
@@ -65,5 +67,6 @@ class Walk:
     kept: set[bytes] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
+    ignored: list[bytes] = field(default_factory=list)
     new_files: int = 0
     over: str = ""
