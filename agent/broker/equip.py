@@ -22,7 +22,6 @@ from agent.broker.lifecycle import Hook, Lifecycle
 from agent.broker.opening import Opening
 from agent.broker.policy.words import Authority
 from agent.broker.redact import Redactor
-from agent.broker.redact.known import KnownValues
 from agent.broker.report.log import Log
 from agent.broker.sandboxes import Sandboxes
 from agent.broker.settings import Settings
@@ -59,7 +58,6 @@ class Equipment:
         settings, opening, run = self.settings, self.opening, self.run
         tiers = opening.mode.tiers
         repository, egress = opening.trigger.repository, self.egress
-        _, job = self.redactor.version_of_known()
         bench = open_bench(
             Path(settings.workspace),
             Path(settings.state),
