@@ -22,6 +22,7 @@ from agent.broker.lifecycle import Hook, Lifecycle
 from agent.broker.opening import Opening
 from agent.broker.policy.words import Authority
 from agent.broker.redact import Redactor
+from agent.broker.redact.known import KnownValues
 from agent.broker.report.log import Log
 from agent.broker.sandboxes import Sandboxes
 from agent.broker.settings import Settings
@@ -58,6 +59,7 @@ class Equipment:
         settings, opening, run = self.settings, self.opening, self.run
         tiers = opening.mode.tiers
         repository, egress = opening.trigger.repository, self.egress
+        _, job = self.redactor.version_of_known()
         bench = open_bench(
             Path(settings.workspace),
             Path(settings.state),
@@ -69,7 +71,7 @@ class Equipment:
             needs_git=bool(tiers & {Tier.WRITE, Tier.SHELL, Tier.GIT}),
             git_dir=Path(place) if (place := self.plan.get("airlock.git_dir")) else None,
             fetch=lambda shadow: Fetcher(shadow, git_post(egress), repository),
-            learn=lambda value: self.redactor.add("checkout-credential", value),
+            learn=lambda value: self._learn(value, job),
         )
         run.worktree = bench.worktree
         if Tier.GIT in tiers and bench.worktree is not None:
@@ -77,6 +79,17 @@ class Equipment:
         if Tier.SHELL not in tiers:
             return None
         return self._open_sandbox(bench)
+
+    def _learn(self, value: str, job: KnownValues) -> None:
+        """A credential that an earlier step left: hidden by us, and by the runner, which may not know it as a secret.
+
+        Telling the runner means printing it, so that is done where a runner reads the log, and for what the job
+        itself did not hand over.
+        """
+        self.redactor.add("checkout-credential", value)
+        handed_over = job.spans(value.encode("utf-8", "surrogateescape"))
+        if not handed_over and self.settings.fact("GITHUB_ACTIONS") == "true":
+            self.log.mask(value)
 
     def _publisher(self, bench: Bench) -> Publisher:
         opening = self.opening

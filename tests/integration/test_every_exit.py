@@ -5,10 +5,14 @@ How it could know does not matter here: what is registered is redacted or refuse
 
 from __future__ import annotations
 
+import base64
 import random
 import re
+import subprocess
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from tests.support import make_corpus
 from tests.support.action import Result
@@ -127,3 +131,25 @@ def test_a_tool_named_like_a_secret_is_recorded_without_it(make: Callable[..., W
     _, result, _ = play(make, [Turn(calls=[Call(f"tool-{SECRET}", {})])] * 3)
     assert (result.exit_status, result.outputs["outcome"]) == (1, "error")
     assert "tool-[redacted:DEPLOY]" in str(result.events("tool.result"))
+
+
+@pytest.mark.parametrize("runner", ["true", ""])
+def test_a_credential_that_an_earlier_step_left_is_masked_by_the_runner_too(world: World, runner: str) -> None:
+    """Later steps may print it, and the runner does not know it; the job's own token, which it knows, is not told."""
+    left = {name: base64.b64encode(f"x-access-token:{v}".encode()).decode() for name, v in SECRETS.items()}
+    for name, pair in left.items():
+        place = f"http.https://{name.lower()}.example/.extraheader"
+        subprocess.run(["git", "config", place, f"AUTHORIZATION: basic {pair}"], cwd=world.workspace, check=True)
+    world.token = TOKEN
+    world.github.token(TOKEN)
+    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
+    with ModelServer([Turn(text=f"I read {SECRET}.")]) as model:
+        result = world.run("workflow_run", event, model, extra={"GITHUB_ACTIONS": runner})
+
+    masks = [line.removeprefix("::add-mask::") for line in result.log.splitlines() if line.startswith("::add-mask::")]
+    assert set(masks) == ({SECRET, left["DEPLOY"], f"x-access-token:{SECRET}"} if runner else set())
+    rest = "\n".join(line for line in result.log.splitlines() if not line.startswith("::add-mask::"))
+    assert hits((rest + result.stderr).encode(), SECRETS) == []
+    assert in_files(result.results, SECRETS) == []
+    said = [event["text"] for event in result.events("model.response")]
+    assert "I read [redacted:checkout-credential]." in said, "control: it was found"
