@@ -21,7 +21,7 @@ from agent.contract.outcomes import StopReason
 from agent.contract.sandbox import Purpose
 from agent.contract.transcript import HARNESS_TYPES
 
-EVENT_CAP = 2 << 20  # bytes of one harness event
+EVENT_CAP = 2 << 20  # bytes of one harness event, and of the loop's result: JSON takes 30 times its size in memory
 MAX_STOP_TRIES = 10  # failing stop scripts before a run counts as not verified, whatever else is left
 MAX_IDLE_RETURNS = 3  # times the model may say it is done without a tool call in between
 
@@ -95,11 +95,14 @@ class Operations:
 
     def finish(self, call: Call) -> Reply:
         """The loop has ended; what the harness says of it counts only where it is no better than the truth."""
+        if len(call.payload) > EVENT_CAP:
+            raise ToolInputError(f"A result is over {EVENT_CAP} bytes.")
         try:
             data = json.loads(call.payload)
             reason = StopReason(data["stop_reason"])
+            json.dumps(data.get("structured"), allow_nan=False)  # a following step reads it, and JSON has no NaN
         except (ValueError, KeyError, TypeError, RecursionError) as exc:
-            raise ToolInputError("`finish` needs a stop_reason.") from exc
+            raise ToolInputError("`finish` needs a stop_reason, and a result that is JSON.") from exc
         if reason is StopReason.SKIPPED:
             raise ToolInputError("A run that was started is not skipped.")
         usage = data.get("usage")

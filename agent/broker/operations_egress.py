@@ -28,6 +28,7 @@ from agent.contract.neutral import neutralise
 
 OWN_TEXT_GATE = "own_text"
 USAGE_CAP = 32 << 20  # bytes of one answer looked at for its usage
+BODY_CAP = 8 << 20  # bytes of one body: a review's hundred comments, of the longest that GitHub takes, fit
 TEXT_KEYS = ("body", "title")
 
 OWN_MARK = "<!-- airlock"
@@ -66,6 +67,8 @@ class EgressOperation:
             if not self._run.meter.request():
                 raise Refusal("limit", "The run has sent more requests than its cap on tool calls allows.")
         body = call.payload
+        if len(body) > BODY_CAP:
+            raise ToolInputError(f"The body is over {BODY_CAP} bytes.")
         writes = connection == "github" and method != "GET"
         if writes:
             self._allow(method, call.payload)

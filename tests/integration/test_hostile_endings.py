@@ -24,7 +24,7 @@ from agent.broker.report.actions import write_outputs
 from agent.broker.server import Call as WireCall
 from agent.broker.server import Server
 from agent.broker.state import RunState
-from agent.contract.errors import Refusal
+from agent.contract.errors import Refusal, ToolInputError
 from agent.contract.facts import RunFacts
 from agent.contract.modes import MODES, TOOL_TIERS, offered_tools
 from agent.contract.outcomes import StopReason
@@ -248,6 +248,35 @@ def test_a_review_costs_as_many_comments_as_leave_with_it(tmp_path: Path, again:
     assert [len(sent["comments"]) for sent in out.sent] == [2]
     with pytest.raises(Refusal):
         review(0)
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_structured_result_is_json_that_any_step_reads(tmp_path: Path, number: str) -> None:
+    """Python reads and writes numbers that JSON has not; `fromJSON` in the workflow would fail on them."""
+    caller, state, _ = served(tmp_path, cap=3)
+    with pytest.raises(CallFailed, match="a result that is JSON"):
+        caller.call("finish", b'{"stop_reason":"completed","structured":{"a":[%s]}}' % number.encode())
+    assert state.ending is None
+    caller.call("finish", b'{"stop_reason":"completed","structured":{"a":[1e99]}}')
+    assert state.ending is not None
+    assert state.ending.structured == {"a": [1e99]}
+
+
+def test_no_json_is_read_that_would_take_the_runners_memory(tmp_path: Path) -> None:
+    """R18: brackets take thirty times their size once read, and sixteen requests may be under way."""
+    caller, state, _ = served(tmp_path, cap=3)
+    out = Out()
+    operation = EgressOperation(state, cast("Egress", out), cast("GitHubApi", None))
+    fields = {"connection": "github", "method": "POST", "path": "/repos/o/r/issues/1/comments"}
+    size = 9 << 20
+    with pytest.raises(CallFailed, match="A result is over"):
+        caller.call("finish", b'{"stop_reason":"completed"}'.ljust(size))
+    with pytest.raises(ToolInputError, match="The body is over"):
+        operation.handle(WireCall("egress", fields, b'{"body":"x"}'.ljust(size), lambda fields, payload: None))
+    assert (state.ending, out.sent) == (None, [])
+    caller.call("finish", b'{"stop_reason":"completed"}'.ljust(1 << 20))
+    operation.handle(WireCall("egress", fields, b'{"body":"x"}'.ljust(7 << 20), lambda fields, payload: None))
+    assert (state.ending is not None, out.sent) == (True, [{"body": "x"}])
 
 
 def test_no_event_waits_for_a_push(tmp_path: Path) -> None:
