@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.contract.errors import AirlockError, UpstreamError
-from agent.contract.sandbox import ProbeItem, ProbeReport, Purpose, SandboxSpec
+from agent.contract.errors import UpstreamError
+from agent.contract.sandbox import Purpose, SandboxSpec
 from agent.kernel.landlock import landlock_abi
 from agent.kernel.prctl import machine
 from agent.sandbox.attached import Attached, Container
@@ -26,7 +26,6 @@ from agent.sandbox.facts import owner_of
 from agent.sandbox.homes import Homes
 from agent.sandbox.outside import Own, binds, outside
 from agent.sandbox.policy import Folders, Machine, Mount, container_plan_for
-from agent.sandbox.probe import ProbeTargets, probe
 from agent.sandbox.protocol import encode_plan
 from agent.sandbox.session import Session, remove_tree
 
@@ -237,18 +236,6 @@ class ContainerBackend:
     def _drop(home: str) -> None:
         if home:
             remove_tree(os.path.dirname(home))
-
-    def probe(self, spec: SandboxSpec, targets: ProbeTargets) -> ProbeReport:
-        """As `ProcessBackend.probe`."""
-        try:
-            session = self.start(spec)
-        except AirlockError as exc:
-            item = ProbeItem("start a sandbox", held=False, detail=str(exc))
-            return ProbeReport(self.name, ok=False, loopback=False, items=(item,))
-        try:
-            return probe(session, spec.root, targets, backend=self.name)
-        finally:
-            session.close()
 
     def remove_leftovers(self) -> int:
         """Remove every container of this run but our own, whatever became of the session; returns how many."""
