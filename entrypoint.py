@@ -114,4 +114,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    # Taking the interpreter apart would take 50 ms in each of three processes that wait for each other.
+    os._exit(status)
