@@ -120,7 +120,7 @@ def test_the_strongest_backend_that_passes_its_probe_is_taken(
         held = backend in holds
         return ProbeReport(backend, ok=held, loopback=True, items=(ProbeItem("read a canary", held=held, detail="x"),))
 
-    monkeypatch.setattr("agent.launch_sandboxes.probe", probe)
+    monkeypatch.setattr("agent.sandbox.probe.probe", probe)
     sandboxes, spec = started(sandbox=asked), SandboxSpec(Purpose.MAIN, str(tmp_path))
 
     report = sandboxes.probe(spec, (), ())
