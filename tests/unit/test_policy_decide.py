@@ -18,6 +18,7 @@ from agent.broker.policy.builtin import (
     model_connection,
 )
 from agent.broker.policy.decide import Policy
+from agent.broker.policy.path import split_path
 from agent.broker.policy.route import Connection, Never, Route
 from agent.broker.policy.template import compile_template
 from agent.broker.policy.words import Attach, Authority, EgressRequest, RuleMatch, Verdict, WireRequest
@@ -244,6 +245,17 @@ def test_what_no_mode_may_ever_reach_is_refused_to_everybody(method: str, path: 
 
         assert found.code in {"egress_path_blocked", "egress_method_blocked"}
         assert found.wire is None
+
+
+def test_every_never_has_a_request_above() -> None:
+    """An entry of the data file that nothing tries would not be missed."""
+    tried = [(m, split_path(path)) for m, path in [*((m, ROOT + p) for m, p in NEVER), *ELSEWHERE]]
+
+    assert [
+        never
+        for never in GITHUB.never
+        if not any(m == never.method and isinstance(s, tuple) and never.template.match(s) is not None for m, s in tried)
+    ] == []
 
 
 def test_the_reason_of_a_never_says_why() -> None:

@@ -255,6 +255,36 @@ def test_closed_is_closed(tmp_path: Path) -> None:
         transcript.write("log", message="late")
 
 
+def test_a_transcript_goes_on_where_the_disk_has_room_again_and_never_after_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The half line is cut off, the chain is whole, and what was refused meanwhile is not there."""
+    transcript = make(tmp_path)
+    transcript.write("log", message="before")
+    written = os.write
+
+    def full(fd: int, data: bytes) -> int:
+        monkeypatch.setattr(os, "write", refuse)
+        return written(fd, data[:10])
+
+    def refuse(fd: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    for word in ("lost", "lost too"):
+        with pytest.raises(UpstreamError, match="No space left"):
+            transcript.write("log", message=word)
+    monkeypatch.setattr(os, "write", written)
+
+    assert (transcript.resume(), transcript.resume()) == (True, False)
+    transcript.write("log", message="after")
+    transcript.close()
+
+    assert not transcript.resume()
+    assert [event["message"] for event in lines(transcript)] == ["before", "after"]
+    assert verify(transcript.path) == []
+
+
 def test_the_published_schema_is_the_one_in_force() -> None:
     """The file in the package is made from the table of event types."""
     assert json.loads(SCHEMA.read_text()) == json_schema()
