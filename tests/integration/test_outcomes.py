@@ -13,6 +13,7 @@ import pytest
 
 from agent.broker.transcript import verify
 from agent.contract.outcomes import OUTCOMES, StopReason
+from tests.integration.test_ending import leftovers
 from tests.support.action import Result, interrupt
 from tests.support.model_server import ModelServer
 from tests.support.model_turns import Call, Status, Turn
@@ -23,6 +24,11 @@ QUICK = 'ai:\n  github:\n    logHosts: ["{log_host}"]\n'
 
 def reads(count: int = 30) -> list[Turn]:
     return [Turn(calls=[Call("grep", {"pattern": f"p{n}"})]) for n in range(count)]
+
+
+def endless() -> list[Turn]:
+    """A model that would go on for ever; the limit of time falls between its turns or into a command."""
+    return [Turn(calls=[Call("run_command", {"command": f"sleep 0.2; echo {n}"})]) for n in range(280)]
 
 
 ASKED = threading.Event()
@@ -50,7 +56,7 @@ CASES: dict[StopReason, Case] = {
     StopReason.SKIPPED: Case([], event="release"),
     StopReason.MAX_TOOL_CALLS: Case(reads(), {"max-tool-calls": "2"}),
     StopReason.MAX_TURNS: Case(reads(310), {"max-tool-calls": "1000", "timeout-minutes": "5"}),
-    StopReason.TIMEOUT: Case([Turn(calls=[Call("run_command", {"command": "sleep 60"})])], {"timeout-minutes": "0.1"}),
+    StopReason.TIMEOUT: Case(endless(), {"timeout-minutes": "0.1", "max-tool-calls": "1000"}),
     StopReason.BUDGET: Case(reads(), {"max-tokens": "9000"}),
     StopReason.BLOCKED: Case([Turn(calls=[Call("run_command", {"command": "true"})])], event="outsider"),
     StopReason.NOT_VERIFIED: Case([Turn(text="Done.")] * 12, config=QUICK + '  agent:\n    stopScript: "false"\n'),
@@ -85,7 +91,8 @@ def deliver(world: World, case: Case) -> Result:
 def test_every_row_of_the_table_is_told_the_same_everywhere(make: Callable[..., World], reason: StopReason) -> None:
     """Green means done: whoever looks at status, outputs, page, summary or transcript learns the same."""
     case, row = CASES[reason], OUTCOMES[reason]
-    result = deliver(make(config=case.config), case)
+    world = make(config=case.config)
+    result = deliver(world, case)
     assert (result.exit_status, result.outputs["outcome"], result.outputs["stop-reason"]) == (
         row.exit_status,
         row.outcome,
@@ -102,6 +109,7 @@ def test_every_row_of_the_table_is_told_the_same_everywhere(make: Callable[..., 
     requests = [event["n"] for event in result.events("egress.request")]
     assert len(requests) == len(set(requests)), "an answer belongs to one request"
     assert (row.exit_status == 0) == (row.outcome in ("done", "skipped"))
+    assert leftovers(world) == []
 
 
 def test_no_row_is_forgotten() -> None:

@@ -101,7 +101,9 @@ def test_a_cap_ends_the_run_within_two_seconds(
     with ModelServer(turns) as model:
         result = world.run("workflow_run", event, model, inputs=inputs)
     (end,) = result.events("run.end")
-    assert end["stop_reason"] == reason
+    assert (end["stop_reason"], result.exit_status) == (reason, 3)
+    if reason == "max_tool_calls":
+        assert len([e for e in result.events("tool.result") if not e["is_error"]]) == 2
     (issue,) = world.repository.data.issues.values()
     stopped = StopReason(reason)
     for words in (OUTCOMES[stopped].sentence, RAISE[stopped], "**Done:**", "**Not done:**"):
@@ -149,15 +151,6 @@ def test_five_hundred_calls_in_one_batch_run_only_up_to_the_cap(world: World) ->
     assert (result.outputs["stop-reason"], result.exit_status) == ("max_tool_calls", 3)
     assert result.outputs["tool-calls"] == "5"
     assert (world.workspace / "many").read_text() == "x\n" * 5
-
-
-def test_the_clock_ends_a_run_whose_model_goes_on_for_ever(world: World) -> None:
-    """An endless model meets the time limit."""
-    event = world.github.event("workflow_run", world.repository, run=RUN_ID)
-    turns = [Turn(calls=[Call("run_command", {"command": f"sleep 0.2; echo {n}"})]) for n in range(400)]
-    with ModelServer(turns) as model:
-        result = world.run("workflow_run", event, model, inputs={"timeout-minutes": "0.2", "max-tool-calls": "1000"})
-    assert (result.outputs["stop-reason"], result.exit_status) == ("timeout", 3)
 
 
 def test_comments_over_the_cap_are_refused_and_the_run_goes_on(world: World) -> None:
