@@ -101,10 +101,16 @@ def give(world: World, owner: int) -> None:
 @pytest.fixture(autouse=True)
 def _nothing_left(tmp_path: Path) -> Iterator[None]:
     """No container or volume of a run outlives its test, whoever started it; other runs on the engine do not count."""
+
+    def there() -> set[str]:
+        containers = docker("ps", "--all", "--no-trunc", "--format", "{{.Names}} {{.Labels}} {{.Mounts}}")
+        volumes = docker("volume", "ls", "--format", "{{.Name}} {{.Labels}}")
+        rows = (containers + "\n" + volumes).splitlines()
+        return {row for row in rows if f"airlock-{RUN}-" in row or str(tmp_path) in row}
+
+    before = there()
     yield
-    containers = docker("ps", "--all", "--no-trunc", "--format", "{{.Names}} {{.Labels}} {{.Mounts}}").splitlines()
-    volumes = docker("volume", "ls", "--format", "{{.Name}} {{.Labels}}").splitlines()
-    assert [row for row in (*containers, *volumes) if f"airlock-{RUN}-" in row or str(tmp_path) in row] == []
+    assert there() - before == set()
 
 
 @pytest.fixture
