@@ -29,7 +29,7 @@ class Redactor:
         self.unregistered: list[str] = []
         for name, value in secrets.items():
             self._register(name, value)
-        self._known = KnownValues(self._secrets)
+        self._known: KnownValues | None = None  # built when a text needs it: values come one by one
         self._version = 0
         self._clean: set[tuple[str, str]] = set()
 
@@ -37,7 +37,7 @@ class Redactor:
         """Register one more value: a token minted or received during the run."""
         with self._lock:
             self._register(name, value)
-            self._known = KnownValues(self._secrets)
+            self._known = None
             self._version += 1
             self._clean = set()
 
@@ -51,12 +51,17 @@ class Redactor:
     def version_of_known(self) -> tuple[int, KnownValues]:
         """The values in force, with a number that changes when one is added."""
         with self._lock:
+            if self._known is None:
+                self._known = KnownValues(self._secrets)
             return self._version, self._known
+
+    def _values(self) -> KnownValues:
+        return self.version_of_known()[1]
 
     @property
     def reach(self) -> int:
         """Bytes within which the longest form of any known value lies."""
-        return self._known.reach
+        return self._values().reach
 
     def known(self, text: str) -> str:
         """Text with every form of every known value replaced by `[redacted:NAME]`; the same object if none."""
@@ -64,7 +69,7 @@ class Redactor:
 
     def known_bytes(self, data: bytes) -> bytes:
         """As `known`, for bytes of any kind."""
-        return replaced(data, self._known.spans(data))
+        return replaced(data, self._values().spans(data))
 
     def outside(self, text: str) -> str:
         """For what people or other machines read: known values, then the shapes of credentials."""
@@ -72,7 +77,7 @@ class Redactor:
 
     def holds_known(self, data: bytes) -> str | None:
         """Name of a secret that data holds, or None. A tree that holds one is refused, not altered."""
-        for span in self._known.spans(data):
+        for span in self._values().spans(data):
             return span.name
         return None
 
@@ -100,7 +105,7 @@ class Redactor:
 
     def _known_in(self, text: str) -> str:
         data = to_bytes(text)
-        spans = self._known.spans(data)
+        spans = self._values().spans(data)
         return replaced(data, spans).decode("utf-8", "surrogatepass") if spans else text
 
     def _whole(self, text: str, redact: Any) -> str:
