@@ -718,13 +718,21 @@ def test_the_stop_script_is_the_one_of_the_start(ask: Any, workspace: Path) -> N
 
 
 def test_what_setup_makes_is_not_the_runs_change(ask: Any, workspace: Path) -> None:
-    """Setup runs before the model's first word; what it leaves is there to work with and is not brought back."""
+    """Setup runs before the model's first word; what it leaves is there to work with and is not brought back.
+
+    The stop script finds the ignored folder as setup left it, whatever a command made of it.
+    """
+    command = "cat made.txt build/x; echo 1 > own.txt; echo hollow > build/x"
     result = ask(
-        [Turn(calls=[Call("run_command", {"command": "cat made.txt build/x; echo 1 > own.txt"})]), Turn("Done.")],
+        [Turn(calls=[Call("run_command", {"command": command})]), Turn("Done.")],
         mode="implement",
-        config={"setup_script": "mkdir build; echo made > made.txt; echo built > build/x"},
+        config={
+            "setup_script": "mkdir build; echo made > made.txt; echo built > build/x",
+            "stop_script": "cat build/x own.txt",
+        },
     )
     assert "made\nbuilt" in results_of(result)[0][1]
+    assert [e["output"] for e in events(result, "hook.end")][1:] == ["[stdout]\nbuilt\n1\n"]
     assert result.brought_back == ("own.txt",)
     assert not (workspace / "made.txt").exists()
 
