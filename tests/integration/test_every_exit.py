@@ -126,11 +126,14 @@ def test_a_providers_error_that_repeats_a_secret_is_told_without_it(make: Callab
         assert redacted("provider", text)
 
 
-def test_a_tool_named_like_a_secret_is_recorded_without_it(make: Callable[..., World]) -> None:
-    """What is left is no name that a provider takes back, so the run ends there, and says why."""
-    _, result, _ = play(make, [Turn(calls=[Call(f"tool-{SECRET}", {})])] * 3)
-    assert (result.exit_status, result.outputs["outcome"]) == (1, "error")
+def test_a_tool_named_like_a_secret_is_recorded_and_sent_without_it_and_the_run_goes_on(
+    make: Callable[..., World],
+) -> None:
+    """What is left must be a name that a provider takes back; the server here refuses any other."""
+    _, result, left = play(make, [Turn(calls=[Call(f"tool-{SECRET}", {})]), Turn(text="There is no such tool.")])
+    assert (result.exit_status, result.outputs["stop-reason"]) == (0, "completed")
     assert "tool-[redacted:DEPLOY]" in str(result.events("tool.result"))
+    assert b'"name":"tool-_redacted_DEPLOY_"' in left["model"]
 
 
 @pytest.mark.parametrize("runner", ["true", ""])

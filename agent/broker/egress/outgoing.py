@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 
 from agent.broker.policy.words import RuleMatch, Verdict, WireRequest
@@ -16,6 +17,8 @@ from agent.broker.redact.growing import Growing
 from agent.broker.redact.redactor import Redactor
 from agent.contract.dataclass import replace
 from agent.contract.modes import Tier
+
+_NAME = re.compile(rb'(?<!\\)"name":"([^"\\]*\[redacted:[^"\\]*)"')
 
 
 class OutgoingText:
@@ -34,7 +37,8 @@ class OutgoingText:
         if not wire.body:
             return wire, verdict
         if connection == "model" or connection.startswith("model-"):
-            return replace(wire, body=self._growing(connection).known_bytes(wire.body)), verdict
+            body = self._growing(connection).known_bytes(wire.body)
+            return replace(wire, body=body if body is wire.body else _named(body)), verdict
         if wire.tier is Tier.GIT or connection == "git":
             name = self._redactor.holds_known(wire.body)
             if name is None:
@@ -52,6 +56,11 @@ class OutgoingText:
         except (ValueError, RecursionError):
             return self._redactor.known_bytes(body)
         return json.dumps(self._redactor.value(value), separators=(",", ":")).encode("ascii")
+
+
+def _named(body: bytes) -> bytes:
+    """A call of a tool that was named like a secret: providers take letters, digits, `_` and `-` in a name alone."""
+    return _NAME.sub(lambda found: b'"name":"' + re.sub(rb"[^A-Za-z0-9_-]", b"_", found[1])[:64] + b'"', body)
 
 
 def _refuse(code: str, reason: str, verdict: Verdict) -> tuple[None, Verdict]:
