@@ -57,6 +57,9 @@ class Operations:
         if lifecycle is None or run.worktree is None or not lifecycle.has(Purpose.STOP):
             return {"resume": False}, b""
         with run.lock:
+            if run.verifications >= run.meter.limits.max_turns:  # an honest harness asks once a turn at most
+                raise Refusal("limit", "The stop script was asked for more often than there may be turns.")
+            run.verifications += 1
             now = run.worktree.snapshot()
             verdict = run.judge(Purpose.STOP, now.tree)
             if verdict.passed and not now.over:  # a verdict on a part of the workspace says nothing of the rest

@@ -92,6 +92,7 @@ class RunState:
     done: Done = field(default_factory=Done)
     cancelled: bool = False
     stop_tries: int = 0
+    verifications: int = 0
     calls_at_last_stop: int = -1
     idle_returns: int = 0
     findings: dict[str, Any] = field(default_factory=dict)
@@ -105,10 +106,13 @@ class RunState:
 
         Raises:
             ToolPermissionError: the tier is closed, or the tool is not offered.
+            Refusal: code `limit`, that was so too often.
         """
         if tier not in self.tiers or tool not in self.facts.tools:
             sentence = f"{tool} is outside what mode {self.facts.mode} may do."
             with self.lock:
+                if not self.meter.act():  # each denial is recorded, so it counts: no harness fills a disk with them
+                    raise Refusal("limit", "The cap on tool calls is reached.")
                 self.done.denials.append(f"{tool}: tool_permission")
             self.record("tool.denied", name=tool, reason=sentence, code="tool_permission")
             raise ToolPermissionError(sentence)

@@ -39,6 +39,8 @@ ALLOWED: list[tuple[str, dict[str, Any]]] = [
 REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("anthropic", {"mcp_servers": [{"type": "url", "url": "https://attacker.example"}]}),
     ("anthropic", {"model": "dearer"}),
+    ("anthropic", {"service_tier": "auto"}),
+    ("openai-responses", {"service_tier": "priority"}),
     ("anthropic", {"tools": [{"type": "web_fetch_20250910", "name": "web_fetch"}]}),
     ("anthropic", {"container": "c"}),
     ("anthropic", {"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url"}}]}]}),

@@ -1,10 +1,10 @@
 """What a request to a model may hold. Pure.
 
 A provider can act on its own for whoever sends the request: call a server that the request names, fetch an
-address, search the web, run code, answer as a dearer model. A harness that is taken over would carry data out
-that way past every route of ours. So a body may hold what a conversation with tools of our own needs, and
-nothing else: listed keys, the configured model, function tools, and content without addresses. A key that stands
-twice in one object is refused: which of the two counts, every reader decides for itself.
+address, search the web, run code, answer as a dearer model or at a dearer tier. A harness that is taken over
+would carry data out that way past every route of ours. So a body may hold what a conversation with tools of our
+own needs, and nothing else: listed keys, the configured model, function tools, and content without addresses. A key
+that stands twice in one object is refused: which of the two counts, every reader decides for itself.
 
 A conversation only grows, and reading all of it for every turn would cost time quadratic in turns: `Conversation`
 reads the entries that were not in the request before, and the rest of the body anew.
@@ -20,7 +20,7 @@ from typing import Any
 
 from agent.broker.redact.growing import shared_start
 
-_SAMPLING = frozenset("model stream temperature top_p metadata user service_tier stop seed".split())
+_SAMPLING = frozenset("model stream temperature top_p metadata user stop seed".split())
 _KEYS: Mapping[str, frozenset[str]] = {
     "anthropic": _SAMPLING
     | frozenset("system messages tools max_tokens thinking tool_choice stop_sequences cache_control top_k".split()),
@@ -96,6 +96,7 @@ class Conversation:
         self._head = b""  # of the last body that passed, up to and with the bracket that opens its entries
         self._last = b""
         self._ends: list[int] = []  # where each entry of it ends
+        self._passed = b""  # what is left of it without its entries
 
     def problem(self, body: bytes) -> str | None:
         """Why a body may not be sent, or None."""
@@ -125,9 +126,10 @@ class Conversation:
             ends.append(start)
             place = after
         # The same body without its entries, all of which have passed: its keys, its model, its tools.
-        fault = problem(self._wire, self._model, head + body[start:])
+        bare = head + body[start:]
+        fault = problem(self._wire, self._model, bare) if bare != self._passed else None
         if fault is None:
-            self._head, self._last, self._ends = head, body, ends
+            self._head, self._last, self._ends, self._passed = head, body, ends, bare
         return fault
 
     def _opening(self, body: bytes) -> bytes:
