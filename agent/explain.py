@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import base64
 import json
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,14 +21,14 @@ from agent.broker.opening import Opening, decide_run, event_of
 from agent.broker.settings import Settings, read_settings
 from agent.contract.errors import AirlockError, UpstreamError, UserError
 from agent.contract.inputs import SETTING_INPUTS
+from agent.explain_options import check, pair, parser_of, pull_of
 
 NO_COMMIT = "0" * 40
-_LEVELS = ("admin", "write", "read", "none")
 
 
 def main(argv: list[str], *, command: str = "explain") -> int:
     """Print what a run on this event could do; returns the exit status."""
-    options = _parser(command).parse_args(argv)
+    options = parser_of(command).parse_args(argv)
     try:
         print(explained(options), end="")
     except AirlockError as exc:
@@ -45,7 +44,7 @@ def explained(options: argparse.Namespace) -> str:
         UserError, UpstreamError: event, configuration or options are wrong.
         OSError: a named file cannot be read.
     """
-    _check(options)
+    check(options)
     event = options.event.read_bytes() if options.event else json.dumps(_dispatch(options)).encode()
     settings = _settings(options, event)
     trigger = event_of(settings, event)
@@ -71,7 +70,7 @@ class AssumedGitHub(GitHubApi):
             payload = {}
         self._payload: dict[str, Any] = payload if isinstance(payload, dict) else {}
         self._given = dict(pair(text, "--actor-permission") for text in options.actor_permission)
-        self._pull_given = _pull(options.pull)
+        self._pull_given = pull_of(options.pull)
         self._commit: str = options.commit or NO_COMMIT
         self._folder: Path = options.root
         self._overlay = {config_path: options.config.read_bytes()} if options.config else {}
@@ -169,71 +168,6 @@ class AssumedGitHub(GitHubApi):
 
     def _file(self, path: str) -> bytes | None:
         return self._overlay[path] if path in self._overlay else (self._folder / path).read_bytes()
-
-
-def _parser(command: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=f"python -m agent {command}",
-        description="Print mode, ceiling, tools, connections, routes, tiers, gates, hooks, limits, protected paths and "
-        "digest of a run, without running anything and without a network.",
-    )
-    add = parser.add_argument
-    payload = "payload, as GITHUB_EVENT_PATH has it" + (" (default: a manual start)" if command == "manifest" else "")
-    add("--event", type=Path, required=command == "explain", metavar="FILE", help=payload)
-    add("--event-name", default="", metavar="NAME", help="GITHUB_EVENT_NAME; else guessed from the payload")
-    add("--mode", default="auto", help="input `mode`")
-    add("--input", action="append", default=[], metavar="NAME=VALUE", help="another input of the action")
-    add("--config", type=Path, metavar="FILE", help="in place of the checkout's .github/airlock.yml")
-    add("--root", type=Path, default=Path("."), metavar="DIR", help="checkout that stands for the trusted branches")
-    add("--commit", default="", metavar="SHA", help="commit of the default and the base branch")
-    add("--repository", default="", metavar="OWNER/NAME", help="else the payload's")
-    add("--actor", default="", metavar="LOGIN", help="GITHUB_ACTOR; else the payload's sender")
-    add("--actor-permission", action="append", default=[], metavar="LOGIN=LEVEL", help="admin, write, read or none")
-    add("--pull", type=Path, metavar="FILE", help="the pull request as GitHub's API gives it, for comments and runs")
-    add("--no-failing-check", action="store_true", help="no check has failed when fix-ci starts")
-    add("--api-url", default="https://api.github.com", help="GITHUB_API_URL")
-    add("--server-url", default="https://github.com", help="GITHUB_SERVER_URL")
-    add("--json", action="store_true", help="the canonical JSON that the digest is of")
-    return parser
-
-
-def _check(options: argparse.Namespace) -> None:
-    """Options that a run has no say in: what they name must be what they are meant to be.
-
-    Raises:
-        UserError: names the option.
-    """
-    if not options.root.is_dir():
-        raise UserError(f"--root {options.root} is no folder.")
-    if options.commit and not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", options.commit):
-        raise UserError(f"--commit {options.commit!r} is not a full commit hash.")
-    if options.repository and not re.fullmatch(r"[^/\s]+/[^/\s]+", options.repository):
-        raise UserError(f"--repository {options.repository!r} is not OWNER/NAME.")
-
-
-def _pull(file: Path | None) -> Mapping[str, Any] | None:
-    if file is None:
-        return None
-    try:
-        value = json.loads(file.read_bytes())
-    except ValueError as exc:
-        raise UserError(f"--pull {file} is not JSON.") from exc
-    if not isinstance(value, dict):
-        raise UserError("--pull must hold one pull request, as GitHub's API gives it.")
-    return value
-
-
-def pair(text: str, option: str) -> tuple[str, str]:
-    """NAME=VALUE, or LOGIN=LEVEL with a level that exists.
-
-    Raises:
-        UserError: it is neither; names the option.
-    """
-    name, separator, value = text.partition("=")
-    if not name or not separator or (option == "--actor-permission" and value not in _LEVELS):
-        wanted = f"LOGIN=LEVEL with a level of {', '.join(_LEVELS)}" if option != "--input" else "NAME=VALUE"
-        raise UserError(f"{option} {text!r} is not {wanted}.")
-    return name, value
 
 
 def _dispatch(options: argparse.Namespace) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from typing import Any
 
 from agent.contract.errors import AirlockError, UserError
 from agent.contract.inputs import SETTING_INPUTS
-from agent.explain import guessed_name, pair
+from agent.explain import guessed_name
+from agent.explain_options import pair
 from agent.local_clone import BRANCH, Work, clone, take_work
 from agent.local_github import OfflineGitHub, serving
 from agent.named_secrets import take, without_mark
