@@ -7,7 +7,7 @@ own needs, and nothing else: listed keys, the configured model, function tools, 
 that stands twice in one object is refused: which of the two counts, every reader decides for itself.
 
 A conversation only grows, and reading all of it for every turn would cost time quadratic in turns: `Conversation`
-reads the entries that were not in the request before, and the rest of the body anew.
+reads the entries that were not in the request before, and the rest of the body where it is not as before.
 """
 
 from __future__ import annotations
