@@ -157,7 +157,7 @@ class _Local:
         kept = [event for event in events if event["type"] == "egress.dry_run"]
         if self._options.dry_run:
             print(f"\nDry run: {len(kept)} writes would have been made, and none was.")
-            if not events and not self._options.api_key_env:
+            if not self._options.api_key_env and not any(event["type"] == "run.start" for event in events):
                 print("Without --api-key-env NAME no provider has a key, and only a model that needs none is asked.")
             for event in kept:
                 print(f"  {event['method']} {event['path']} ({event['connection']}, {event['bytes']} bytes)")
