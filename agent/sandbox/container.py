@@ -88,7 +88,7 @@ def container_options(
         "HostConfig": {
             "NetworkMode": "bridge" if spec.network else "none",
             "Binds": [
-                *binds(spec.root, spec.readable, own.mounts if own else None),
+                *binds(spec.root, spec.readable, own.mounts if own else None, at=spec.at),
                 *(f"{outside(m.source, own.mounts if own else None)}:{m.target}:{m.kind}" for m in covers),
                 *([f"{outside(home, own.mounts if own else None)}:{FOLDERS.home}:rw"] if home else []),
             ],
@@ -182,7 +182,7 @@ class ContainerBackend:
                 run=self._run,
                 own=self._own,
                 home=home,
-                covers=covers_of(spec.root, spec.protected),
+                covers=covers_of(spec.root, spec.protected, spec.at),
             )
             container = Container(client, client.create_container_from_config(options)["Id"])
             bash = has_bash(client, container.number, self._image)
