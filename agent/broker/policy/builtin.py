@@ -262,9 +262,8 @@ def _route(entry: Mapping[str, Any], data: Mapping[str, Any], values: Mapping[st
 def _gate(entry: Mapping[str, Any], run: RunParameters) -> str | None:
     """The route's own gate, or the one that stays closed because no offered tool uses the route."""
     gate: str | None = entry.get("gate")
-    if gate == PUBLISHER_GATE or entry["tier"] == Tier.GIT or _used(entry["tools"], run):
-        return gate
-    return OFFER_GATE
+    kept = gate == PUBLISHER_GATE or entry["tier"] == Tier.GIT or _used(entry["tools"], run)
+    return gate if kept else OFFER_GATE
 
 
 def _used(tools: Sequence[str], run: RunParameters) -> bool:
