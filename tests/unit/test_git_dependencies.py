@@ -177,7 +177,7 @@ def test_what_the_tree_has_itself_stays_and_no_link_of_it_is_followed(tmp_path: 
 @pytest.mark.parametrize(
     ("bounds", "reason"),
     [
-        (Bounds(entries=3), "more than 3 files and folders"),
+        (Bounds(entries=5), "more than 5 files and folders"),
         (Bounds(size=5), "more than 0 MB, or than a quarter of the free disk"),
         (Bounds(depth=1), "folders more than 1 deep"),
     ],
@@ -199,7 +199,7 @@ def test_over_a_bound_nothing_is_kept_and_the_sentence_says_what_to_do(
     assert "npm ci --offline" in said
     assert (list(gate.iterdir()), (tmp_path / "state").exists()) == ([], False)
 
-    kept(work, tmp_path / "again", b"a", b"node_modules", bounds=Bounds(entries=4, size=6, depth=2)).place(gate)
+    kept(work, tmp_path / "again", b"a", b"node_modules", bounds=Bounds(entries=6, size=6, depth=2)).place(gate)
     assert sorted(contents(gate)) == ["a/one", "node_modules/b/c/two"]
 
 
@@ -247,3 +247,24 @@ def test_checkouts_hold_the_tree_and_what_was_kept_before_the_workspace_changed(
         "app.js": b"2\n",
         "node_modules/x": b"before\n",
     }
+
+
+@pytest.mark.skipif(not ROOT, reason="needs another user's files")
+def test_what_this_user_cannot_read_is_left_out_and_the_rest_is_kept(tmp_path: Path) -> None:
+    """A normal user's run, after a step with sudo: its commands could not read those files either."""
+    work, state, gate = tmp_path / "work", tmp_path / "state", new(tmp_path / "gate")
+    write(work / "node_modules/x")
+    write(work / "node_modules/of-root", mode=0o600)
+    write(work / "shut/x")
+    (work / "shut").chmod(0o700)
+    for folder in (tmp_path, gate):
+        os.chown(folder, 20001, 20001)
+    os.seteuid(20001)
+    try:
+        found = Dependencies(state, None)
+        assert found.keep(work, [b"shut", b"node_modules"]) == ""
+        found.place(gate)
+    finally:
+        os.seteuid(0)
+
+    assert sorted(contents(gate)) == ["node_modules/x"]

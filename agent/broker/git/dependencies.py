@@ -18,7 +18,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agent.broker.git.materialise import Owner, open_folder
@@ -86,9 +86,10 @@ class Dependencies:
             for number, path in enumerate(paths):
                 kept = self._folder / str(number)
                 kept.mkdir()
-                with _opened(workspace) as top, _opened(path, top) as source, _opened(kept) as target:
-                    copier.folder(source, target)
-                self._kept[path] = kept
+                with suppress(PermissionError), _opened(workspace) as top, _opened(path, top) as source:
+                    with _opened(kept) as target:
+                        copier.folder(source, target)
+                    self._kept[path] = kept
         except (_OverError, OSError) as exc:
             self._kept.clear()
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -143,6 +144,7 @@ class _Copier:
 
     def folder(self, source: int, target: int, depth: int = 0) -> None:
         """Copy what is in a folder, but for what is there already."""
+        self._count(0)
         if self._bounds and depth > self._bounds.depth:
             raise _OverError(f"they hold folders more than {self._bounds.depth} deep")
         with os.scandir(source) as listing:
@@ -152,8 +154,9 @@ class _Copier:
                     self._entry(source, target, name, item.stat(follow_symlinks=False), depth)
 
     def _entry(self, source: int, target: int, name: bytes, status: os.stat_result, depth: int) -> None:
-        self._count(status)
         kind = stat.S_IFMT(status.st_mode)
+        if kind != stat.S_IFDIR:
+            self._count(status.st_size if kind == stat.S_IFREG else 0)
         try:
             if kind == stat.S_IFDIR:
                 with _opened(name, source) as below:
@@ -171,11 +174,11 @@ class _Copier:
                 raise
             # not ours to read in the workspace, so not its user's either
 
-    def _count(self, status: os.stat_result) -> None:
+    def _count(self, size: int) -> None:
         if self._bounds is None:
             return
         self._entries -= 1
-        self._size -= status.st_size if stat.S_ISREG(status.st_mode) else 0
+        self._size -= size
         if self._entries < 0:
             raise _OverError(f"they hold more than {self._bounds.entries:,} files and folders")
         if self._size < 0:
