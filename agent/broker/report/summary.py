@@ -15,7 +15,7 @@ from agent.contract.neutral import BREAK, neutralise
 from agent.contract.neutral_code import open_fence, outside, strict_code
 from agent.contract.outcomes import StopReason
 
-SUMMARY_CAP = 1_000_000  # bytes: over 1,048,576 the runner drops the summary whole
+SUMMARY_CAP = 300_000  # UTF-16 units, at most 900,000 bytes: over 1,048,576 the runner drops the summary whole
 COMMENT_CAP = 60_000  # UTF-16 units of 65,536: what redaction and neutralising may add fits in between
 WORDS_CAP = 40_000  # of the model's last words in a comment
 ROWS = 100
@@ -48,10 +48,7 @@ def summary(report: RunReport) -> str:
         _origin(report),
     ]
     body = "\n\n".join(part for part in parts if part)
-    text = neutralise(body, limit=300_000, rest="The rest is in the transcript.")
-    while len(text.encode("utf-8", "replace")) > SUMMARY_CAP:
-        text = neutralise(text, limit=len(text) * 3 // 4, rest="The rest is in the transcript.")
-    return text + "\n"
+    return neutralise(body, limit=SUMMARY_CAP, rest="The rest is in the transcript.") + "\n"
 
 
 def comment(report: RunReport) -> str:
