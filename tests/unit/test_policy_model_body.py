@@ -142,6 +142,14 @@ def test_a_conversation_that_grows_is_judged_as_each_body_by_itself(rounds: list
         assert (conversation.problem(sent) is None) == (alone is None)
 
 
+@pytest.mark.parametrize("cut", [b'{"model":"m","x":[', b'{"model":"m","messages":[', b'["messages":[', b"{"])
+def test_a_body_that_ends_early_is_refused(cut: bytes) -> None:
+    """Wherever it ends; a whole one after it passes."""
+    conversation = Conversation("anthropic", "m")
+    assert conversation.problem(cut) is not None
+    assert conversation.problem(body([entry("x")])) is None
+
+
 def test_entries_that_passed_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fifty turns: what is read of each request is what it adds, also where cache marks move; a late fault is found."""
     read: list[int] = []
