@@ -32,4 +32,4 @@ def every_transcript_replays(tmp_path: Path) -> Iterator[None]:
     for transcript, before in _RUNS:
         if transcript.exists() and list(recorded_turns(list(read(transcript)))):
             done = replay(transcript, before)
-            assert (done.divergence, done.faults) == (None, [])
+            assert (done.divergence, done.faults) == (None, []), done

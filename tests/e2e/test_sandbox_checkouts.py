@@ -60,6 +60,7 @@ def test_a_checkout_with_a_submodule_is_worked_on_and_put_back(
     assert "With a part" in said[0]
     assert "first" in said[0]
     assert ".git" not in said[1].split()
+    assert ".airlock-" not in said[1], "where the real git folder is kept meanwhile"
     assert "refs/heads" not in said[2]
     assert "ok" in said[4].split()
     assert '"README.md"' in said[5] or "README.md" in said[5]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ READ_LINES = 500
 LIST_ENTRIES = 200
 _CHUNK = 1 << 18
 _KEPT = paging.LINE_CHARS * 4 + 4  # bytes of one line that can be shown
+_PRIVATE_PLACE = re.compile(r"\.airlock-[0-9a-f]{16}")  # its name, as the broker makes it
 _COUNTED = 64 << 20  # of a longer file the lines after the page are not counted
 
 
@@ -165,6 +167,20 @@ def _not_a_file(exc: ToolInputError, path: str, ctx: ToolContext) -> ToolOutput:
     )
 
 
+def _is_private_place(name: str, path: str, ctx: ToolContext) -> bool:
+    """Where Airlock keeps the real git folder, had it to be in the workspace; it is root's and closed.
+
+    A folder of the repository's own that bears such a name is open, and shown.
+    """
+    if not _PRIVATE_PLACE.fullmatch(name):
+        return False
+    try:
+        ctx.files.entries(f"{path}/{name}")
+    except ToolInputError as exc:
+        return isinstance(exc.__cause__, PermissionError)
+    return False
+
+
 def _list_dir(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
     path = args.get("path", ".")
     checked(ctx, path)
@@ -176,7 +192,9 @@ def _list_dir(args: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         if isinstance(exc.__cause__, NotADirectoryError) and is_there(path, ctx):
             raise ToolInputError(f"{path!r} is a file: read_file shows it.") from exc
         return explain_path(exc, path, ctx)
-    entries = [e.name + marks[e.kind] for e in found if not has_git_name(e.name)]
+    entries = [
+        e.name + marks[e.kind] for e in found if not has_git_name(e.name) and not _is_private_place(e.name, path, ctx)
+    ]
     if not entries:
         return NotedOutput("(empty folder)", untrusted=False, note="0 entries")
     shown, note = paging.page(entries, offset, limit, "entries")
