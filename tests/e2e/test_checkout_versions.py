@@ -92,7 +92,8 @@ def test_a_checkouts_credentials_are_kept_from_the_agent_and_put_back(
     pair = base64.b64encode(f"x-access-token:{TOKEN}".encode())
     forms = [TOKEN.encode(), pair]
     masks = [line for line in result.log.splitlines() if line.startswith("::add-mask::")]
-    assert f"::add-mask::{TOKEN}" in masks, "the runner hides it too"
+    in_sight = version == "v4" or shape == "container-action"  # RUNNER_TEMP is not in the composite's container
+    assert (f"::add-mask::{TOKEN}" in masks) == in_sight, "what the broker comes to know, the runner hides too"
     log = "\n".join(line for line in result.log.splitlines() if line not in masks)
     places = [*sent, log.encode(), result.summary.encode(), *result.files.values()]
     assert [form for form in forms if any(form in place for place in places)] == []
