@@ -66,7 +66,7 @@ def test_a_failed_setup_script_ends_the_run_with_its_output_before_the_model_is_
 
 
 def test_a_cancel_during_setup_does_not_wait_for_it(make: Callable[..., World]) -> None:
-    """The script sleeps for two minutes; the runner gives a step ten seconds."""
+    """The script sleeps for two minutes; nobody waits for it."""
     world = make(config="ai:\n  agent:\n    setupScript: sleep 120\n" + LOGS)
     sent: list[float] = []
 
@@ -81,7 +81,7 @@ def test_a_cancel_during_setup_does_not_wait_for_it(make: Callable[..., World]) 
 
     with ModelServer([Turn(text="never")]) as model:
         result = deliver(world, model, interrupt_after=when_started)
-    assert time.monotonic() - sent[0] < 9
+    assert time.monotonic() - sent[0] < 60
     assert (result.outputs["stop-reason"], result.exit_status) == ("cancelled", 6)
     assert model.requests == []
 

@@ -97,15 +97,13 @@ def test_a_protected_branch_is_refused_even_when_asked_for(world: World) -> None
 
 
 def test_a_protected_path_is_refused_at_the_commit_already(world: World) -> None:
-    """The model is told at once, nothing is committed, and the rest can be committed by name."""
+    """The model is told at once, nothing is committed, and the rest can be committed by name.
+
+    A folder that is there is read-only for commands; this spelling of it is not there.
+    """
     event = world.github.event("workflow_dispatch", world.repository)
-    script = "scripts/check.sh"
     turns = [
-        Turn(
-            calls=[
-                Call("run_command", {"command": f"echo 'exit 0' > {script}.new; mkdir -p .github/x; touch .github/x/y"})
-            ]
-        ),
+        Turn(calls=[Call("run_command", {"command": "mkdir -p .GitHub/x; touch .GitHub/x/y"})]),
         Turn(calls=[Call("edit_file", FIX)]),
         Turn(calls=[Call("git_commit", {"message": "All"})]),
         Turn(calls=[Call("git_commit", {"message": "Part", "paths": ["prices/cart.py"]})]),
@@ -116,7 +114,7 @@ def test_a_protected_path_is_refused_at_the_commit_already(world: World) -> None
 
     said = [e for e in result.events("tool.result") if "push_protected_path" in str(e["text"])]
     assert len(said) == 1, result.log
-    assert ".github/x/y is a protected path" in said[0]["text"]
+    assert ".GitHub/x/y is a protected path" in said[0]["text"]
     assert "Nothing was committed" in said[0]["text"]
     (made,) = result.events("git.commit")
     assert [f["path"] for f in made["files"]] == ["prices/cart.py"]

@@ -61,7 +61,7 @@ class DirectTransport:
             while idle:
                 connection = idle.pop()
                 # Bytes or an end before a request was made: the server has hung up meanwhile.
-                if connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]:
+                if connection.sock is not None and not _readable(connection.sock):
                     return connection
                 connection.close()
         return None
@@ -192,3 +192,10 @@ def words(exc: BaseException) -> str:
     if isinstance(exc, ConnectionError | http.client.IncompleteRead):
         return "the connection was cut off"
     return f"the exchange failed ({type(exc).__name__})"
+
+
+def _readable(sock: socket.socket) -> bool:
+    """By poll, which takes any descriptor; select ends at 1,024."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))

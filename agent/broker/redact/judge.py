@@ -10,6 +10,8 @@ from agent.broker.redact.forms import looks_random
 from agent.broker.redact.tables import PLACEHOLDER
 
 _PLACEHOLDER = re.compile(PLACEHOLDER, re.I)
+_CLASSES = (rb"[a-z]", rb"[A-Z]", rb"[0-9]")
+_VERSION = re.compile(rb"(?i)v?\d+(?:\.\d+)+(?:(?:a|b|c|rc|dev|post|alpha|beta)\d*)?([-+.][\w.+-]*)?")
 
 
 def placeholder(value: bytes) -> bool:
@@ -25,7 +27,7 @@ def credible(word: bytes, value: bytes) -> bool:
         return alone and mixed(value)  # base64 that begins with a slash, no path
     if re.match(rb"[A-Za-z_][\w.]*[(\[]", value) or _is_code(value):
         return False
-    if re.fullmatch(rb"0x[0-9A-Fa-f]+|\d{4}-\d\d-\d\d.*|v?\d+(\.\d+)+[\w.+-]*|sha(1|256|384|512)[-:].*", value):
+    if re.fullmatch(rb"0x[0-9A-Fa-f]+|\d{4}-\d\d-\d\d.*|sha(1|256|384|512)[-:].*", value) or _is_version(value):
         return False
     if word in (b"auth", b"key", b"sig", b"pass") and len(value) < 12:
         return False
@@ -39,6 +41,12 @@ def _is_code(value: bytes) -> bool:
     return re.fullmatch(rb"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", value) is not None and not looks_random(value.decode())
 
 
+def _is_version(value: bytes) -> bool:
+    """`1.2.3`, `v2.0rc1`, `7.12.3-beta.4`; a password can begin like one, and goes on otherwise."""
+    found = _VERSION.fullmatch(value)
+    return found is not None and (len(found[1] or b"") < 12 or not all(re.search(c, found[1]) for c in _CLASSES))
+
+
 def _is_base64_pair(value: bytes) -> bool:
     try:
         return b":" in base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)
@@ -47,8 +55,7 @@ def _is_base64_pair(value: bytes) -> bool:
 
 
 def mixed(value: bytes) -> bool:
-    classes = (rb"[a-z]", rb"[A-Z]", rb"[0-9]")
-    return all(re.search(c, value) for c in classes) or len(re.findall(rb"[0-9]", value)) >= 3
+    return all(re.search(c, value) for c in _CLASSES) or len(re.findall(rb"[0-9]", value)) >= 3
 
 
 def telling(value: bytes, label: str) -> bool:
