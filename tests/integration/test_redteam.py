@@ -84,7 +84,8 @@ def play(arguments: list[str]) -> tuple[int, str, list[tuple[str, str]]]:
     """Exit status, all output, and the rows of the runner's table: name of the case, and whether it held."""
     command = [sys.executable, "-m", "tests.support.redteam", *arguments, "--verbose"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
-    found = [re.match(r"(R\d\d) +(.+?) +(\S+(?: \S+)?) +-?\d+/\d+  control", line) for line in done.stdout.splitlines()]
+    row = re.compile(r"(R\d\d) +(.+?) +(held|BREACHED|not run) +-?\d+/\d+  control")
+    found = [row.match(line) for line in done.stdout.splitlines()]
     rows = [(f"{m[1]}/{m[2].strip()}".removesuffix("/-"), m[3].strip()) for m in found if m is not None]
     return done.returncode, done.stdout + done.stderr, rows
 

@@ -82,7 +82,13 @@ def test_a_key_of_parsed_json_names_its_value() -> None:
 def test_a_password_may_begin_as_a_version_does(value: str) -> None:
     """The next ones are versions, and stay."""
     assert REDACTOR.outside(f"ADMIN_PASSWORD={value}") == "ADMIN_PASSWORD=[redacted:password]"
-    for version in ("1.29.0-gke.1510000", "7.12.3-beta.4", "v2.0.0rc1.dev3+abc", "1.2.3-SNAPSHOT", "2024.11.30-nightly"):
+    for version in (
+        "1.29.0-gke.1510000",
+        "7.12.3-beta.4",
+        "v2.0.0rc1.dev3+abc",
+        "1.2.3-SNAPSHOT",
+        "2024.11.30-nightly",
+    ):
         assert REDACTOR.outside(f"password_plugin: {version}") == f"password_plugin: {version}"
         assert REDACTOR.outside(f"PASSWORD={version}") == f"PASSWORD={version}"
 
