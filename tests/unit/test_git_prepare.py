@@ -162,6 +162,20 @@ def credentials_of_version(version: str, checkout: Path, temp: Path) -> set[str]
         (temp / "store").write_text("https://bot:st0red-password@github.com\n")
         git(checkout, "config", "credential.helper", f"store --file={temp}/store")
         return {"st0red-password"}
+    if version == "include":  # of another step's making: elsewhere, and by way of a second file
+        (checkout.parent / "more").mkdir(mode=0o700)
+        git(checkout, "config", "include.path", "../../more/first")
+        git(checkout, "config", "--file", str(checkout.parent / "more/first"), "include.path", "second")
+        second = checkout.parent / "more/second"
+        git(
+            checkout,
+            "config",
+            "--file",
+            str(second),
+            "http.https://git.example/.extraheader",
+            header("ghs_elsewhere_001"),
+        )
+        return {"ghs_elsewhere_001"}
     assert version == "submodule"
     source = temp / "source"
     make_checkout(source, {"s": "s\n"})
@@ -183,6 +197,7 @@ VERSIONS = [
     "token-user",
     "worktree-config",
     "store",
+    "include",
     "submodule",
 ]
 
