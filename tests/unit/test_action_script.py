@@ -16,7 +16,7 @@ from tests.support.action import Result, job_environment
 from tests.support.runner_harness import Composite
 
 ROOT = Path(__file__).resolve().parents[2]
-RELEASED = "ghcr.io/someone/airlock@sha256:" + "0" * 64
+RELEASED = "registry.example/someone/airlock@sha256:" + "0" * 64
 
 # Acts are told apart by the first word after `--host SOCKET` and the like; each leaves what it was given beside the
 # client.

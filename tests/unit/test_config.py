@@ -41,7 +41,7 @@ ai:
     branchPrefix: agent/
     sandbox:
       backend: process
-      image: ghcr.io/acme/tools@sha256:abc
+      image: registry.example/acme/tools@sha256:abc
       network: open
       memory: 2g
       pids: 100
@@ -98,7 +98,7 @@ def test_every_key_is_read() -> None:
             branch_prefix="agent/",
             sandbox=SandboxConfig(
                 backend="process",
-                image="ghcr.io/acme/tools@sha256:abc",
+                image="registry.example/acme/tools@sha256:abc",
                 network="open",
                 memory_mb=2048,
                 pids=100,
