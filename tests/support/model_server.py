@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -112,6 +113,25 @@ class ModelServer:
 class _Http(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._open: set[Any] = set()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        """Also the connections that clients keep: thousands of tests share one process and its descriptors."""
+        super().server_close()
+        for request in [*self._open]:
+            with contextlib.suppress(OSError):
+                request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away is part of the tests."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,7 @@ class Bench:
     ) -> None:
         self.broker = TableBroker(answers)
         self.files = Beneath(str(workspace), use_openat2=use_openat2)
+        weakref.finalize(self, self.files.close)
         self.context = ToolContext(facts(workspace, **changes), self.broker, self.files)
         self.belt: Belt = make_belt(self.context, BUILTIN, custom, tiers=tiers)
 
