@@ -158,7 +158,7 @@ def operations(tmp_path: Path, *offered: str) -> tuple[Operations, Sandbox]:
         is_pull_request=False, run_id=None, tools=offered, task="", playbook="", playbook_is_text=False,
         max_tool_calls=1, max_turns=1, timeout_s=60, max_tokens=None, models=(), branch_prefix="airlock/",
     )  # fmt: skip
-    limits = Limits(max_tool_calls=1, max_turns=1, timeout_s=60, max_tokens=None, max_cost_usd=None)
+    limits = Limits(max_tool_calls=9, max_turns=1, timeout_s=60, max_tokens=None, max_cost_usd=None)
     run = RunState(
         facts=facts,
         tiers=frozenset(Tier),
