@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -68,3 +69,21 @@ def test_no_model_is_an_error() -> None:
     """A client without a model is refused at once."""
     with pytest.raises(ValueError, match="no model"):
         ModelClient(LoopbackBroker({}), [])
+
+
+def test_a_client_that_is_dropped_leaves_no_thread() -> None:
+    """A host process makes many; each run's threads end with its client."""
+
+    def workers() -> list[threading.Thread]:
+        return [t for t in threading.enumerate() if t.name == "loop-worker"]
+
+    before = workers()
+    with ModelServer([Turn("done")]) as server:
+        client = ModelClient(LoopbackBroker(server.url), [entry("anthropic")])
+        run_loop(client, system="s", task="t")
+        assert set(workers()) - set(before), "it had one"
+        del client
+        gc.collect()
+        for thread in set(workers()) - set(before):
+            thread.join(10)
+    assert set(workers()) <= set(before)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -112,6 +113,7 @@ class ModelClient:
         self._broker, self._logger = broker, logger or SilentLogger()
         self._retry, self._clock, self._now, self._wait, self._jitter = retry or Retry(), clock, now, wait, jitter
         self._workers = Workers(clock)
+        weakref.finalize(self, self._workers.close)  # a host process makes many clients
         self._current = 0
         self._wasted = Usage()
 

@@ -79,6 +79,7 @@ class Workers:
             job.run()
             self._idle.append(inbox)
             job.finish()  # only now, so that whoever waited finds the thread idle
+            del job  # or the last one, and all that it knows, would live as long as the thread
 
     def close(self) -> None:
         """End the threads; one that is still out ends when it comes back."""
