@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -268,3 +269,20 @@ def test_what_this_user_cannot_read_is_left_out_and_the_rest_is_kept(tmp_path: P
         os.seteuid(0)
 
     assert sorted(contents(gate)) == ["node_modules/x"]
+
+
+@pytest.mark.skipif(not ROOT, reason="gives files to another user")
+def test_the_actions_own_capabilities_are_enough(tmp_path: Path) -> None:
+    """In its container root has no CAP_FOWNER: what was given away can no longer be changed."""
+    work, gate = tmp_path / "work", new(tmp_path / "gate")
+    tool = write(work / "node_modules/.bin/check", "#!/bin/sh\n", 0o755)
+    os.utime(tool, ns=(10**18, 10**18))
+    code = (
+        "import sys; from pathlib import Path; from tests.unit.test_git_dependencies import kept\n"
+        f"kept(Path({str(work)!r}), Path({str(tmp_path / 'state')!r}), b'node_modules').place(Path({str(gate)!r}))"
+    )
+    subprocess.run(["setpriv", "--bounding-set", "-fowner", sys.executable, "-c", code], check=True)
+
+    status = (gate / "node_modules/.bin/check").stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (20001, 20002, 0o755)
+    assert status.st_mtime_ns == 10**18

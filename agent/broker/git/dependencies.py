@@ -191,10 +191,10 @@ class _Copier:
             write = os.open(name, _NEW, mode, dir_fd=target)
             try:
                 _content(read, write)
-                if self._owner is not None:
-                    os.fchown(write, self._owner.uid, self._owner.gid)
                 os.fchmod(write, mode)
                 os.utime(write, ns=(status.st_atime_ns, status.st_mtime_ns))  # Python's caches and make go by it
+                if self._owner is not None:  # last: the action's container has no CAP_FOWNER over others' files
+                    os.fchown(write, self._owner.uid, self._owner.gid)
             finally:
                 os.close(write)
         finally:
