@@ -98,7 +98,7 @@ def render(manifest: Manifest) -> str:
     ]
     lines += [f"hook        {name}: {_one_line(command)}" for name, command in sorted(value["hooks"].items())]
     lines += [f"command     {name}: {_one_line(text)}" for name, text in sorted(value.get("commands", {}).items())]
-    lines += [f"limit       {name}: {limit}" for name, limit in sorted(value["limits"].items())]
+    lines += [f"limit       {name}: {_number(limit)}" for name, limit in sorted(value["limits"].items())]
     for connection in value["connections"]:
         secrets = ", ".join(sorted({one["secret"] for one in connection["attach"]})) or "none"
         lines.append(f"connection  {connection['name']} {connection['origin']}{connection['base']} (secret: {secrets})")
@@ -151,3 +151,9 @@ def _connection(connection: Connection) -> dict[str, Any]:
 def _one_line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 100 else line[:99] + "…"
+
+
+def _number(limit: float | None) -> str:
+    if limit is None:
+        return "none"
+    return str(int(limit)) if limit == int(limit) else str(limit)

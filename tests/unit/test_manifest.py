@@ -104,6 +104,7 @@ def test_a_reader_sees_mode_ceiling_routes_and_digest() -> None:
     ]
     assert "hook        stop: npm test npm run lint" in lines
     assert "limit       toolCalls: 60" in lines
+    assert not [line for line in lines if line.startswith("limit") and (line.endswith(".0") or "None" in line)]
     assert "connection  github https://api.github.com (secret: github-token)" in lines
     assert "    GET    /repos/acme/widgets/pulls/{number}  [read]" in lines
     assert "  - POST   /repos/acme/widgets/git/refs  [git, gate publisher, secret push-token]" in lines
