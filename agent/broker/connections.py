@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from agent.broker.config import AgentConfig, Config
 from agent.broker.declared_tools import DeclaredTools
 from agent.broker.event import Trigger
@@ -9,6 +11,7 @@ from agent.broker.models import Model
 from agent.broker.policy.builtin import RunParameters, git_connection, github_connection, model_connection
 from agent.broker.policy.decide import Policy
 from agent.broker.policy.declared import declared_connections
+from agent.broker.policy.route import Connection
 from agent.broker.policy.words import OFFER_GATE, PUBLISHER_GATE
 from agent.broker.settings import Settings
 from agent.contract.dataclass import replace
@@ -53,23 +56,28 @@ def run_policy(
     connections = [
         github_connection(parameters),
         git_connection(parameters),
-        *(
-            model_connection(
-                name=m.connection,
-                origin=m.origin,
-                path=m.path,
-                header=m.header,
-                scheme=m.scheme,
-                fixed=m.fixed,
-                query=m.query,
-            )
-            for m in models
-        ),
+        *model_connections(models),
     ]
     reserved = frozenset(connection.origin for connection in connections)
     further = declared_connections(config.connections, reserved_origins=reserved)
     declared = DeclaredTools(config.tools, further, tools)
     return Policy([*connections, *declared.connections()], GATE_WORDS), declared
+
+
+def model_connections(models: Iterable[Model]) -> list[Connection]:
+    """One connection for each model that may be asked."""
+    return [
+        model_connection(
+            name=m.connection,
+            origin=m.origin,
+            path=m.path,
+            header=m.header,
+            scheme=m.scheme,
+            fixed=m.fixed,
+            query=m.query,
+        )
+        for m in models
+    ]
 
 
 def _parameters(

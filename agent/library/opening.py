@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from agent.broker.connections import GATE_WORDS
+from agent.broker.connections import GATE_WORDS, model_connections
 from agent.broker.egress import Egress
 from agent.broker.gate import Ceiling, Gate
 from agent.broker.git.publish import Publisher
@@ -21,7 +21,7 @@ from agent.broker.manifest import Manifest, freeze
 from agent.broker.mode import Wish
 from agent.broker.money import check_cost_cap
 from agent.broker.opening import MAX_TURNS
-from agent.broker.policy.builtin import RunParameters, github_connection, model_connection
+from agent.broker.policy.builtin import RunParameters, github_connection
 from agent.broker.policy.decide import Policy
 from agent.broker.policy.words import Authority
 from agent.broker.redact import Redactor
@@ -159,18 +159,7 @@ def policy_of(
     client: Client, context: RunContext, remote: Remote | None, tools: tuple[str, ...] | None = None
 ) -> Policy:
     """Routes: the models, and GitHub where there are settings for it, narrowed to the offered tools."""
-    connections = [
-        model_connection(
-            name=m.connection,
-            origin=m.origin,
-            path=m.path,
-            header=m.header,
-            scheme=m.scheme,
-            fixed=m.fixed,
-            query=m.query,
-        )
-        for m in client.models
-    ]
+    connections = model_connections(client.models)
     github = client.github
     if github is not None:
         head = own_head(context, remote)

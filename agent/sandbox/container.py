@@ -40,7 +40,7 @@ _SPARE_PROCESSES = 8  # helper, its parent, and what the engine itself runs
 
 def load_client() -> None:
     """Import what speaks to the engine: 0.1 s and 28 MB, so in launch alone, and only where it may be used."""
-    import docker.errors  # noqa: F401
+    import docker.errors  # noqa: F401 - loaded in this thread, used by `start`
 
 
 def container_options(

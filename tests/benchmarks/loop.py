@@ -26,6 +26,7 @@ from typing import Any
 from agent.harness.clients import ModelClient
 from agent.harness.loop import Limits, LoopTool, ToolResult, run_loop
 from agent.kernel.channel import Frame
+from tests.benchmarks.server import head
 
 PATH = "/v1/messages"
 POINTS = (25, 100, 200)
@@ -44,20 +45,10 @@ def _talk(link: socket.socket) -> None:
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     turn = 0
     with link, link.makefile("rb") as reader:
-        while head := _head(reader):
-            reader.read(int(head.get(b"content-length", b"0")))
+        while got := head(reader):
+            reader.read(int(got.get(b"content-length", b"0")))
             turn += 1
             link.sendall(_answer(turn))
-
-
-def _head(reader: Any) -> dict[bytes, bytes]:
-    head: dict[bytes, bytes] = {}
-    while (line := reader.readline().strip()) or not head:
-        if not line:
-            return head
-        name, _, value = line.partition(b":")
-        head[name.lower()] = value.strip()
-    return head
 
 
 def _answer(turn: int) -> bytes:

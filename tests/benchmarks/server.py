@@ -95,22 +95,23 @@ def _accept(listener: socket.socket, script: _Script) -> None:
 def _talk(link: socket.socket, script: _Script) -> None:
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with link, link.makefile("rb") as reader:
-        while head := _head(reader):
-            size = int(head.get(b"content-length", b"0"))
+        while got := head(reader):
+            size = int(got.get(b"content-length", b"0"))
             reader.read(size)
             came = time.monotonic()
             link.sendall(script.next())
             script.marks.append(Mark(came, time.monotonic(), size))
 
 
-def _head(reader: Any) -> dict[bytes, bytes]:
-    head: dict[bytes, bytes] = {}
-    while (line := reader.readline().strip()) or not head:
+def head(reader: Any) -> dict[bytes, bytes]:
+    """Headers of the next request by lower-case name; empty at the end."""
+    found: dict[bytes, bytes] = {}
+    while (line := reader.readline().strip()) or not found:
         if not line:
-            return head
+            return found
         name, _, value = line.partition(b":")
-        head[name.lower()] = value.strip()
-    return head
+        found[name.lower()] = value.strip()
+    return found
 
 
 def _call(number: int, tool: str, arguments: Mapping[str, str]) -> bytes:
