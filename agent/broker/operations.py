@@ -78,7 +78,7 @@ class Operations:
         if len(call.payload) > EVENT_CAP:
             raise ToolInputError(f"An event is over {EVENT_CAP} bytes.")
         try:
-            data = json.loads(call.payload)
+            data = json.loads(call.payload.decode())
         except (ValueError, RecursionError) as exc:
             raise ToolInputError("An event is not JSON.") from exc
         if not isinstance(data, dict) or data.get("type") not in HARNESS_TYPES:

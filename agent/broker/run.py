@@ -65,6 +65,7 @@ class Broker:
         self._reserve: Reserve | None = None
         self._transcript: Transcript | None = None
         self._run: RunState | None = None
+        self._server: Server | None = None
         self._live: Live | None = None
         self._cancelled = False
         self._dry_run = True
@@ -160,7 +161,8 @@ class Broker:
         if self._cancelled:
             self._stop_harness()
         answers = handlers(run, egress, opening, self._redactor, self._folder)
-        why = Server(self._harness, answers, on_fault=self._fault).serve()
+        self._server = Server(self._harness, answers, on_fault=self._fault)
+        why = self._server.serve()
         self._stop_harness()  # one that hung up may live on, and must not touch what is judged from here on
         timer.cancel()
         while not run.lock.acquire(timeout=WAIT_S):  # kept: what is under way ends first, and nothing begins any more
@@ -177,6 +179,8 @@ class Broker:
             self._control.call("harness.stop")
         except (CallFailed, ChannelError):
             self._harness.close()
+        if self._server:
+            self._server.end()
 
     def _notice(self, header: Mapping[str, Any]) -> None:
         """A notice from launch: a signal came."""
@@ -202,14 +206,9 @@ class Broker:
         else:
             stop_reason, reason = settle(run, ended_by)
         report = report_of(
-            settings,
-            opening,
-            run,
-            stop_reason,
-            reason,
-            transcript=self._transcript,
-            duration_s=time.monotonic() - self._started,
-        )
+            settings, opening, run, stop_reason, reason,
+            transcript=self._transcript, duration_s=time.monotonic() - self._started,
+        )  # fmt: skip
         writer = GitHubApi(egress, opening.trigger.repository, Authority.publisher(run.tiers | {Tier.COMMENT}))
         publish_report(
             report,

@@ -1,8 +1,11 @@
 """The broker's side of the harness's channel: any bytes give a typed answer or a closed connection.
 
 The harness may be taken over. So: a frame that is no request is answered with `bad_request`; the number of
-requests under way is bounded (the reader stops reading, which is back-pressure); notices are handled in
-order in the reader's thread; and no exception of a handler ends the loop.
+requests under way is bounded (nobody reads any more, which is back-pressure); notices are handled in order by
+whoever reads; and no exception of a handler ends the loop.
+
+The threads take turns: the one that reads a request leaves the reading to the next and handles it itself. Handing
+each request to a thread of its own would cost a start and a switch of threads, twice in every turn of the model.
 """
 
 from __future__ import annotations
@@ -66,6 +69,7 @@ class Call:
 
 Reply = tuple[dict[str, Any], bytes]
 Handler = Callable[[Call], Reply]
+_Request = tuple[int, str, Handler, Frame]
 
 
 class Server:
@@ -87,43 +91,75 @@ class Server:
         self._channel = channel
         self._handlers = handlers
         self._on_fault = on_fault
-        self._slots = threading.BoundedSemaphore(IN_FLIGHT)
+        self._reading = threading.Lock()  # held by the thread that reads
+        self._counting = threading.Lock()
+        self._threads = self._free = 0  # free ones read, or wait to
+        self._over = threading.Event()
+        self._why = "closed"
 
     def serve(self) -> str:
-        """Read until the peer closes or sends what is no frame; returns why it ended, for the record."""
-        try:
-            while (frame := self._channel.recv()) is not None:
-                self._dispatch(frame)
-        except ChannelError as exc:
-            return str(exc)
-        finally:
-            self._channel.close()
-        return "closed"
+        """Serve until the peer closes or sends what is no frame; returns why it ended, for the record.
 
-    def _dispatch(self, frame: Frame) -> None:
+        Handlers that are under way then go on.
+        """
+        self._start_thread()
+        self._over.wait()
+        self._channel.close()
+        return self._why
+
+    def end(self) -> None:
+        """Have `serve` return. Where all threads are busy nobody reads, and so nobody sees that the harness is gone."""
+        self._over.set()
+
+    def _start_thread(self) -> None:
+        self._threads += 1
+        self._free += 1
+        threading.Thread(target=self._work, name="server", daemon=True).start()
+
+    def _work(self) -> None:
+        while (request := self._next()) is not None:
+            self._run(*request)
+            with self._counting:
+                self._free += 1
+
+    def _next(self) -> _Request | None:
+        """The next request, for the caller to handle; None at the end."""
+        with self._reading:
+            request = self._read()
+        if request is not None:
+            with self._counting:
+                self._free -= 1
+                if not self._free and self._threads < IN_FLIGHT:
+                    self._start_thread()
+        return request
+
+    def _read(self) -> _Request | None:
+        try:
+            while not self._over.is_set() and (frame := self._channel.recv()) is not None:
+                if (request := self._dispatch(frame)) is not None:
+                    return request
+        except ChannelError as exc:
+            self._why = str(exc)
+        self._over.set()
+        return None
+
+    def _dispatch(self, frame: Frame) -> _Request | None:
         number = frame.header.get("id")
         op = frame.header.get("op")
         if isinstance(number, bool) or not isinstance(number, int) or not isinstance(op, str):
             self._refuse(0, "bad_request", "a request needs a whole number `id` and a text `op`")
-            return
+            return None
         handler = self._handlers.get(op)
         if handler is None:
             self._refuse(number, "bad_request", "no such operation")
-            return
+            return None
         if number == 0 and op != NOTICE:
             self._refuse(0, "bad_request", "only an event may go without an answer")
-            return
+            return None
         if number == 0:
             self._run(0, op, handler, frame)
-            return
-        self._slots.acquire()
-        threading.Thread(target=self._run_in_slot, args=(number, op, handler, frame), daemon=True).start()
-
-    def _run_in_slot(self, number: int, op: str, handler: Handler, frame: Frame) -> None:
-        try:
-            self._run(number, op, handler, frame)
-        finally:
-            self._slots.release()
+            return None
+        return number, op, handler, frame
 
     def _run(self, number: int, op: str, handler: Handler, frame: Frame) -> None:
         def more(fields: dict[str, Any], payload: bytes) -> None:

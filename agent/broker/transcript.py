@@ -1,9 +1,9 @@
 """The transcript writer (B9, D7): one redacted JSON line an event, chained, in the file before `write` returns.
 
 A crash loses at most the line being written: each event is one `write`, and a line that could not be written
-whole is cut off again. What the broker itself says is on disk (`fdatasync`) before `write` returns, and with it
-all that came before; what the harness reports waits in the kernel for the next of these, which is there before
-anything is sent or run. Only a machine that fails in between loses it. Values are redacted before they are
+whole is cut off again. What is about to be done (a request, a push, a hook) is on disk (`fdatasync`) before `write`
+returns, and with it all that came before; what came of it, and what the harness reports, waits in the kernel for the
+next of these. Only a machine that fails in between loses that. Values are redacted before they are
 serialised, so that a marker never breaks the JSON (reports F08); everything outside ASCII is written as a JSON
 escape, so that nothing in the file is invisible.
 """
@@ -59,7 +59,7 @@ class Transcript:
             raise UserError(f"The transcript {path} cannot be made: {exc.strerror}.") from exc
 
     def write(self, kind: str, /, **data: Any) -> int:
-        """Record one event; in the file when this returns, and on disk where it is the broker's own.
+        """Record one event; in the file when this returns, and on disk where `EventType.durable` says so.
 
         Args:
             kind: a type of `agent.contract.transcript.EVENTS`.
@@ -81,8 +81,8 @@ class Transcript:
             self.totals.add(kind, shown)
             self._last = max(self._last, self._clock())  # a clock set back does not turn the order around
             record = {"seq": self._seq, "ts": round(self._last, 6), "type": kind, **shown, "prev": self._prev}
-            line = json.dumps(record, ensure_ascii=True, separators=(",", ":")).encode()
-            self._append(line + b"\n", durable=not EVENTS[kind].harness)
+            line = _ENCODE(record).encode()
+            self._append(line + b"\n", durable=EVENTS[kind].durable)
             self._prev = hashlib.sha256(line).hexdigest()
             self._seq += 1
             return self._seq - 1
@@ -130,6 +130,7 @@ class Transcript:
 
 
 _OWN = frozenset({"seq", "ts", "type", "prev"})
+_ENCODE = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

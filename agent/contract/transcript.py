@@ -50,12 +50,20 @@ class EventType:
         may: further fields.
         harness: the harness may report it; all others are the broker's own words (a harness that is taken
             over cannot forge a gate's decision).
+        outcome: it tells what came of an event before it. What is about to be done is on disk first; an outcome
+            waits in the kernel for the next event of that kind, as what the harness reports does.
     """
 
     about: str
     needs: Mapping[str, Mapping[str, Any]]
     may: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     harness: bool = False
+    outcome: bool = False
+
+    @property
+    def durable(self) -> bool:
+        """Whether it is on disk before the writer returns, and with it all that came before."""
+        return not (self.harness or self.outcome)
 
 
 EVENTS: Mapping[str, EventType] = {
@@ -163,6 +171,7 @@ EVENTS: Mapping[str, EventType] = {
         "its answer; without status where none came",
         {"status": OPTIONAL_WHOLE},
         {"n": WHOLE, "bytes": WHOLE, "ms": NUMBER, "error": TEXT},
+        outcome=True,
     ),
     "egress.redirect": EventType("a declared redirect was followed", {"to": TEXT}, {"n": WHOLE}),
     "egress.wait": EventType(
@@ -190,6 +199,7 @@ EVENTS: Mapping[str, EventType] = {
             "output_id": OPTIONAL_TEXT,
             "bytes": WHOLE,
         },
+        outcome=True,
     ),
     "git.commit": EventType(
         "a commit in the shadow repository", {"commit": TEXT}, {"message": TEXT, "files": LIST, "tree": TEXT}

@@ -26,6 +26,7 @@ HEADER_CAP = 1 << 20  # a tool call's arguments with a file's text fit; larger t
 PAYLOAD_CAP = 64 << 20  # a model request of a full context window is below 8 MB
 
 _LENGTHS = struct.Struct(">II")
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class ChannelError(Exception):
@@ -66,7 +67,7 @@ class Channel:
         Raises:
             ChannelError: the frame is over a cap, or the peer is gone.
         """
-        head = json.dumps(header, separators=(",", ":")).encode()
+        head = _ENCODE(header).encode()
         if len(head) > HEADER_CAP or len(payload) > PAYLOAD_CAP:
             raise FrameTooLarge(f"frame too large: header {len(head)} bytes, payload {len(payload)} bytes")
         data = _LENGTHS.pack(len(head), len(payload)) + head
@@ -95,7 +96,7 @@ class Channel:
         head = self._read(head_len)
         payload = self._read(payload_len)
         try:
-            header = json.loads(head or b"")
+            header = json.loads((head or b"").decode())
         except (ValueError, RecursionError) as exc:
             raise ChannelError("a frame's header is not JSON") from exc
         if not isinstance(header, dict):
@@ -107,8 +108,8 @@ class Channel:
             return b""
         try:
             data: bytes | None = self._reader.read(size)
-        except OSError as exc:
-            raise ChannelError(f"peer is gone: {exc.strerror}") from exc
+        except (OSError, ValueError) as exc:  # a ValueError where this side was closed meanwhile
+            raise ChannelError(f"peer is gone: {exc}") from exc
         if at_start and not data:
             return None
         if data is None or len(data) < size:

@@ -12,6 +12,7 @@ import string
 import time
 import urllib.parse
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -177,7 +178,7 @@ def test_a_value_added_later_is_known_from_then_on() -> None:
 
 
 def test_a_text_that_was_clean_is_looked_at_again_once_it_is_a_secret() -> None:
-    """What is remembered as clean is so for the values in force, and for that field's name alone."""
+    """Nothing is remembered as clean beyond the values in force, and a field's name counts."""
     redactor = Redactor({"ONE": "first-value-0001"})
     event = {"note": "token-minted-later-77", "names": ["read_file"]}
 
@@ -187,6 +188,34 @@ def test_a_text_that_was_clean_is_looked_at_again_once_it_is_a_secret() -> None:
     plain, under_a_name = "Qx7vLm2Zp9Rt4Wk8Yb3N", {"password": "Qx7vLm2Zp9Rt4Wk8Yb3N"}
     assert redactor.value({"about": plain}) == {"about": plain}
     assert redactor.value(under_a_name) != under_a_name
+
+
+CLEAN = st.text(max_size=30) | st.sampled_from(
+    ["read_file", "--password", "eyJ", "token=", "a\\nb", "key", "Bearer", "\\u00", "{", "-----BEGIN", "x" * 20_000]
+)
+LEAKS = st.sampled_from(
+    [TOKEN, TOKEN[:14], "token-minted-later-77", "password: hunter2horse99", "--password hunter2horse99",
+     "https://me:s3cr3tpw9@host/", "ghp_" + "aB3dE5gH7jK9" * 3, "Authorization: Bearer aGVsbG8gd29ybGQ5OTk5"]
+)  # fmt: skip
+VALUE = st.recursive(
+    CLEAN | LEAKS | st.none() | st.integers() | st.binary(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.dictionaries(CLEAN | LEAKS | st.sampled_from(["password", "api_key"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(VALUE)
+def test_strings_that_are_searched_together_hide_nothing_from_the_search(value: Any) -> None:
+    """One search over all strings of a value finds what a search of each would."""
+    redactor = Redactor({"A": TOKEN, "B": "token-minted-later-77"})
+    each = redactor._value(value, "")
+    assert redactor.value(value) == each
+    assert redactor.value(each) == redactor._value(each, "")
 
 
 def test_a_value_across_a_chunk_boundary() -> None:

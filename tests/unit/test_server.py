@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -155,6 +156,33 @@ def test_a_harness_that_hangs_up_ends_the_loop(running: Running) -> None:
     running.raw.close()
     running.thread.join(10)
     assert running.ended == ["closed"]
+
+
+@pytest.mark.parametrize("requests", [1, IN_FLIGHT, IN_FLIGHT + 5])
+def test_a_harness_that_is_gone_is_not_waited_for(requests: int) -> None:
+    """However many requests hang, the run goes on to its report; what had not been read is never done."""
+    gate, begun = threading.Event(), threading.Semaphore(0)
+    count: list[int] = []
+
+    def hang(_: Call) -> Reply:
+        count.append(1)
+        begun.release()
+        gate.wait(30)
+        return {}, b""
+
+    running = Running({"hang": hang})
+    channel = Channel(running.raw)
+    for n in range(1, requests + 1):
+        channel.send({"id": n, "op": "hang"})
+    for _ in range(min(requests, IN_FLIGHT)):
+        assert begun.acquire(timeout=10)
+    assert running.thread.is_alive()
+    running.server.end()
+    running.thread.join(10)
+    assert not running.thread.is_alive()
+    gate.set()
+    time.sleep(0.1)
+    assert len(count) == min(requests, IN_FLIGHT)
 
 
 def test_tool_input_error_is_the_models_to_mend() -> None:

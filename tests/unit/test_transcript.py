@@ -213,8 +213,10 @@ while True:
         assert len(list(read(path))) >= 3 + round_
 
 
-def test_what_the_broker_says_is_on_disk_with_all_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own events are synced before `write` returns, the harness's with the next of them; all are in the file."""
+def test_what_is_about_to_be_done_is_on_disk_with_all_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outcomes and the harness's events are in the file at once, and synced with the next event that announces."""
     synced: list[int] = []
     monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(os.fstat(fd).st_size))
     transcript = make(tmp_path)
@@ -222,14 +224,21 @@ def test_what_the_broker_says_is_on_disk_with_all_before_it(tmp_path: Path, monk
     for kind, data in (
         ("log", {"message": "ours"}),
         ("agent.note", {"turn": 1, "text": "the harness's"}),
-        ("agent.note", {"turn": 1, "text": "the harness's again"}),
-        ("log", {"message": "ours again"}),
+        ("command", {"command": "make"}),
+        ("egress.response", {"status": 200}),
+        ("egress.request", {"connection": "model", "method": "POST", "path": "/v1/messages"}),
     ):
         transcript.write(kind, **data)
         sizes.append(transcript.path.stat().st_size)
 
-    assert len(lines(transcript)) == 4
-    assert synced == [sizes[0], sizes[3]]
+    assert len(lines(transcript)) == 5
+    assert synced == [sizes[0], sizes[4]]
+
+
+def test_all_that_has_an_effect_outside_is_announced_on_disk() -> None:
+    """What may wait is told by name: whatever is added to the record is synced until somebody decides otherwise."""
+    waits = {name for name, kind in EVENTS.items() if not kind.durable}
+    assert waits == HARNESS_TYPES | {"egress.response", "command"}
 
 
 def test_a_transcript_is_never_written_over(tmp_path: Path) -> None:

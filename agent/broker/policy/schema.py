@@ -128,6 +128,8 @@ def _list(schema: Schema, value: list[Any], path: tuple[str | int, ...], root: S
         yield Problem(path, "expected no entry twice", "uniqueItems")
     if "items" in schema:
         for index, item in enumerate(value):
+            if _plainly(schema["items"], item):
+                continue
             yield from problems(schema["items"], item, (*path, index), root)
 
 
@@ -138,7 +140,8 @@ def _object(schema: Schema, value: dict[str, Any], path: tuple[str | int, ...], 
             yield Problem((*path, key), "expected, and missing", "required")
     for key, item in value.items():
         if key in known:
-            yield from problems(known[key], item, (*path, key), root)
+            if not _plainly(known[key], item):
+                yield from problems(known[key], item, (*path, key), root)
             continue
         named = [sub for pattern, sub in schema.get("patternProperties", {}).items() if re.search(pattern, key)]
         for sub in named:
@@ -161,6 +164,20 @@ def _resolve(schema: Schema, root: Schema) -> Schema:
     return target
 
 
+def _plainly(schema: Schema, value: object) -> bool:
+    """The value is of the type that is all the schema asks for: most are, and a search for problems costs ten times."""
+    return "type" in schema and len(schema) == 1 and _is_type(value, schema["type"])
+
+
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "string": str,
+    "number": (int, float),
+    "object": dict,
+    "array": list,
+    "null": type(None),
+}
+
+
 def _is_type(value: object, expected: str | list[str]) -> bool:
     if isinstance(expected, list):
         return any(_is_type(value, one) for one in expected)
@@ -168,14 +185,7 @@ def _is_type(value: object, expected: str | list[str]) -> bool:
         return expected == "boolean"
     if expected == "integer":
         return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    kinds: dict[str, type | tuple[type, ...]] = {
-        "string": str,
-        "number": (int, float),
-        "object": dict,
-        "array": list,
-        "null": type(None),
-    }
-    return expected in kinds and isinstance(value, kinds[expected])
+    return expected in _KINDS and isinstance(value, _KINDS[expected])
 
 
 def _types(expected: str | list[str]) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent.broker.redact import shapes
 from agent.broker.redact.forms import ordinary, to_bytes
 from agent.broker.redact.known import KnownValues, Span
 
-SHORT, KEPT = 100, 10_000  # characters of a name and its text that are remembered as clean, and how many such pairs
+TOGETHER = 1 << 14  # characters of texts that are looked at in one search: as bytes at most `escapes.SMALL`
 
 
 class Redactor:
@@ -31,7 +31,6 @@ class Redactor:
             self._register(name, value)
         self._known: KnownValues | None = None  # built when a text needs it: values come one by one
         self._version = 0
-        self._clean: set[tuple[str, str]] = set()
 
     def add(self, name: str, value: str) -> None:
         """Register one more value: a token minted or received during the run."""
@@ -39,7 +38,6 @@ class Redactor:
             self._register(name, value)
             self._known = None
             self._version += 1
-            self._clean = set()
 
     def _register(self, name: str, value: str) -> None:
         label = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:64] or "secret"
@@ -82,26 +80,26 @@ class Redactor:
         return None
 
     def value(self, data: Any, *, key: str = "") -> Any:
-        """A JSON value with `outside` done to every string in it, keys included, before it is serialised."""
-        if isinstance(data, str):
-            return self._text(key, data) if data else data
-        if isinstance(data, dict):
-            return {self._text("", str(k)): self.value(v, key=str(k)) for k, v in data.items()}
-        if isinstance(data, list | tuple):
-            return [self.value(v, key=key) for v in data]
-        if isinstance(data, bytes):
-            return self.value(data.decode("utf-8", "replace"), key=key)
-        return data
+        """A JSON value with `outside` done to every string in it, keys included, before it is serialised.
 
-    def _text(self, key: str, text: str) -> str:
-        """One string of a value. Field names, tools and paths come with every event: what held nothing is kept."""
-        clean = self._clean  # of the values in force now; `add` puts another set in its place
-        if (key, text) in clean:
-            return text
-        result = shapes.named(key, self.outside(text)) if key else self.outside(text)
-        if result == text and len(key) + len(text) <= SHORT and len(clean) < KEPT:
-            clean.add((key, text))
-        return result
+        Nearly every value holds nothing, and each search costs the same start: so all strings are searched at once,
+        a line each, and one by one only where that found something. The same object comes back if none did.
+        """
+        lines: list[str] = []
+        if _gather(data, key, lines) and all(self.outside(part) is part for part in _joined(lines)):
+            return data
+        return self._value(data, key)
+
+    def _value(self, data: Any, key: str) -> Any:
+        if isinstance(data, str):
+            return shapes.named(key, self.outside(data)) if key else self.outside(data)
+        if isinstance(data, dict):
+            return {self.outside(str(k)): self._value(v, str(k)) for k, v in data.items()}
+        if isinstance(data, list | tuple):
+            return [self._value(v, key) for v in data]
+        if isinstance(data, bytes):
+            return self._value(data.decode("utf-8", "replace"), key)
+        return data
 
     def _known_in(self, text: str) -> str:
         data = to_bytes(text)
@@ -122,6 +120,39 @@ class Redactor:
         except ValueError:
             return json.dumps(self.value(document))
         return result
+
+
+def _gather(data: Any, key: str, lines: list[str]) -> bool:
+    """Add every string of a value as a line of its own, and once more behind its key; False where it is no JSON."""
+    if isinstance(data, str):
+        lines.append(data)
+        if key and shapes.alone(data):
+            lines.append(f"{key}={data}")
+        return True
+    if isinstance(data, dict):
+        for name, value in data.items():
+            if not isinstance(name, str):
+                return False
+            lines.append(name)
+            if not _gather(value, name, lines):
+                return False
+        return True
+    if isinstance(data, list):
+        return all(_gather(value, key, lines) for value in data)
+    return data is None or isinstance(data, int | float)
+
+
+def _joined(lines: list[str]) -> Iterator[str]:
+    """The lines in a few texts of bounded length; a longer one stands alone."""
+    part: list[str] = []
+    size = 0
+    for line in lines:
+        if size + len(line) > TOGETHER and part:
+            yield "\n".join(part)
+            part, size = [], 0
+        part.append(line)
+        size += len(line) + 1
+    yield "\n".join(part)
 
 
 def replaced(data: bytes, spans: list[Span]) -> bytes:

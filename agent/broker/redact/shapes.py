@@ -29,6 +29,11 @@ def redact(text: str) -> str:
 
 def named(key: str, value: str) -> str:
     """A value that stands alone under a key, as in parsed JSON: redacted when the key says credential."""
-    if len(value) < 8 or len(value) > 4096 or any(c in value for c in ' \n\t"\\'):
+    if not alone(value):
         return value
     return redact(f"{key}={value}")[len(key) + 1 :] if redact(key) == key else value
+
+
+def alone(value: str) -> bool:
+    """Whether a text may be a credential and nothing else: one word of fitting length."""
+    return 8 <= len(value) <= 4096 and not any(c in value for c in ' \n\t"\\')

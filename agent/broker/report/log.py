@@ -46,14 +46,16 @@ class Log:
 
     def group(self, title: str) -> None:
         """Begin a group; the one before it ends."""
+        self._begin(one_line(self._redactor.outside(title)))
+
+    def _begin(self, title: str) -> None:
         with self._lock:
-            self.end_group()
-            shown = one_line(self._redactor.outside(title))
-            if self._actions:
-                self._write(self._out, [f"::group::{_data(shown)}"])
-                self._open = True
-            else:
-                self._write(self._out, [f"--- {shown}"])
+            if not self._actions:
+                self._write(self._out, [f"--- {title}"])
+                return
+            ends = ["::endgroup::"] if self._open else []
+            self._write(self._out, [*ends, f"::group::{_data(title)}"])
+            self._open = True
 
     def end_group(self) -> None:
         """End the open group, if any."""
@@ -65,10 +67,13 @@ class Log:
     def turn(
         self, number: int, *, calls: int, tokens: int, cost_usd: float | None, left_s: float, max_calls: int = 0
     ) -> None:
-        """Begin the group of a turn; its title is the progress line: what was used so far, and what is left."""
+        """Begin the group of a turn; its title is the progress line: what was used so far, and what is left.
+
+        All of it numbers of ours, so there is nothing to redact.
+        """
         used = f"{calls}/{max_calls}" if max_calls else str(calls)
         cost = "" if cost_usd is None else f" · ${cost_usd:.2f}"
-        self.group(f"Turn {number} · {used} calls · {tokens:,} tokens{cost} · {duration(left_s)} left")
+        self._begin(f"Turn {number} · {used} calls · {tokens:,} tokens{cost} · {duration(left_s)} left")
 
     def annotate(self, level: str, message: str, *, title: str = "", file: str = "", line: int | None = None) -> None:
         """An annotation on the run's page, and on a file's line where given.
