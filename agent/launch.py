@@ -29,11 +29,13 @@ from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.contract.sandbox import ExecRequest, SandboxSpec
 from agent.kernel.channel import Channel, ChannelError, Frame
 from agent.kernel.confine import no_core, set_non_dumpable
+from agent.kernel.turns import Turns
 from agent.launch_place import find_place, results_folder, unprivileged_owner
 from agent.launch_sandboxes import Sandboxes
 from agent.launch_stages import memory, reap_for, spawn
 
 CANCEL_GRACE_S = 6.0  # the runner gives 7.5 s from SIGINT to SIGTERM and 2.5 s more to SIGKILL
+MOST_REQUESTS = 64  # of the broker under way: four times what its harness may have, so that a stop always gets through
 LAST_RESORT_S = 60.0  # past the broker's own deadline; then launch ends it
 
 
@@ -115,7 +117,7 @@ class Launch:
 
     def serve(self) -> int:
         """Answer the broker until it ends; reap whatever ends meanwhile (we may be process 1)."""
-        threading.Thread(target=self._answer, name="control", daemon=True).start()
+        Turns(self._request, self._handle, most=MOST_REQUESTS, name="control").start()
         while True:
             try:
                 pid, status = os.waitpid(-1, 0)
@@ -133,14 +135,12 @@ class Launch:
             return self._report_crash(sentence, StopReason.CANCELLED)
         return self._report_crash(f"The broker was ended by signal {-code}.")
 
-    def _answer(self) -> None:
-        """Server loop of the control channel; a thread for each request, since commands take long."""
+    def _request(self) -> Frame | None:
         assert self._control is not None
         try:
-            while (frame := self._control.recv()) is not None:
-                threading.Thread(target=self._handle, args=(frame,), daemon=True).start()
+            return self._control.recv()
         except ChannelError:
-            return  # the broker is gone; serve() sees it
+            return None  # the broker is gone; serve() sees it
 
     def _handle(self, frame: Frame) -> None:
         assert self._control is not None

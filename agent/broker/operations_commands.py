@@ -83,7 +83,12 @@ class CommandOperations:
         return run.declared.command(name, call.fields.get("arguments", {}))
 
     def _keep(self, stdout: bytes, stderr: bytes) -> str:
-        """Store a command's output, redacted, in the results folder; empty where the cap is reached."""
+        """Store a command's output, redacted, in the results folder; its number, or nothing where there is none.
+
+        None is kept of a command that said nothing, or where the cap is reached.
+        """
+        if not stdout and not stderr:
+            return ""
         text = (stdout + (b"\n[stderr]\n" + stderr if stderr else b"")).decode("utf-8", "replace")
         data = self._redactor.outside(text).encode("utf-8", "replace")  # it lies in the artifact, for people
         with self._run.lock:

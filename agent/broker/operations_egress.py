@@ -161,11 +161,13 @@ class EgressOperation:
             first: dict[str, Any] = {"status": stream.status, "headers": dict(stream.headers)}
             if stream.refused:
                 first["refused"] = True
-            call.more(first, b"")
             for chunk in stream.chunks:
-                call.more({}, chunk)
+                call.more(first, chunk)
+                first = {}
                 if len(seen) < USAGE_CAP:
                     seen += chunk
+            if first:
+                call.more(first, b"")
         finally:
             stream.close()
             if 200 <= stream.status < 300:  # any other was not paid for

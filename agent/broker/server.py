@@ -3,9 +3,6 @@
 The harness may be taken over. So: a frame that is no request is answered with `bad_request`; the number of
 requests under way is bounded (nobody reads any more, which is back-pressure); notices are handled in order by
 whoever reads; and no exception of a handler ends the loop.
-
-The threads take turns: the one that reads a request leaves the reading to the next and handles it itself. Handing
-each request to a thread of its own would cost a start and a switch of threads, twice in every turn of the model.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from typing import Any
 from agent.contract.dataclass import dataclass
 from agent.contract.errors import AirlockError, Refusal, ToolInputError, UpstreamError
 from agent.kernel.channel import Channel, ChannelError, Frame, FrameTooLarge
+from agent.kernel.turns import Turns
 
 IN_FLIGHT = 16
 NOTICE = "event"  # the one operation that may run in the reader's thread: it does nothing that takes long
@@ -91,9 +89,7 @@ class Server:
         self._channel = channel
         self._handlers = handlers
         self._on_fault = on_fault
-        self._reading = threading.Lock()  # held by the thread that reads
-        self._counting = threading.Lock()
-        self._threads = self._free = 0  # free ones read, or wait to
+        self._turns = Turns(self._read, lambda request: self._run(*request), most=IN_FLIGHT, name="server")
         self._over = threading.Event()
         self._why = "closed"
 
@@ -102,7 +98,7 @@ class Server:
 
         Handlers that are under way then go on.
         """
-        self._start_thread()
+        self._turns.start()
         self._over.wait()
         self._channel.close()
         return self._why
@@ -111,29 +107,8 @@ class Server:
         """Have `serve` return. Where all threads are busy nobody reads, and so nobody sees that the harness is gone."""
         self._over.set()
 
-    def _start_thread(self) -> None:
-        self._threads += 1
-        self._free += 1
-        threading.Thread(target=self._work, name="server", daemon=True).start()
-
-    def _work(self) -> None:
-        while (request := self._next()) is not None:
-            self._run(*request)
-            with self._counting:
-                self._free += 1
-
-    def _next(self) -> _Request | None:
-        """The next request, for the caller to handle; None at the end."""
-        with self._reading:
-            request = self._read()
-        if request is not None:
-            with self._counting:
-                self._free -= 1
-                if not self._free and self._threads < IN_FLIGHT:
-                    self._start_thread()
-        return request
-
     def _read(self) -> _Request | None:
+        """The next request; notices are handled on the way."""
         try:
             while not self._over.is_set() and (frame := self._channel.recv()) is not None:
                 if (request := self._dispatch(frame)) is not None:

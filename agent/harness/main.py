@@ -123,14 +123,19 @@ def belt_of(context: ToolContext, custom: Sequence[AgentTool], builtin: Sequence
 
 
 class Recorder:
-    """The loop's LoggerPort: events go to the broker, which redacts and writes them as they happen."""
+    """The loop's LoggerPort: events go to the broker, which redacts and writes them as they happen.
+
+    Those that another message follows at once go with it.
+    """
+
+    _FOLLOWED = frozenset({"agent.rendered", "model.request", "model.response", "tool.result"})
 
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
 
     def event(self, name: str, fields: Mapping[str, Any]) -> None:
         data = {"type": name, **{k: asdict(v) if is_dataclass(v) else v for k, v in fields.items()}}  # type: ignore[arg-type]
-        self._broker.notice("event", json.dumps(data, default=str).encode())
+        self._broker.notice("event", json.dumps(data, default=str).encode(), hold=name in self._FOLLOWED)
 
 
 class StopHook:

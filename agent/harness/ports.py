@@ -6,7 +6,7 @@ is where the rest of the harness gets them from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from agent.harness.loop.ports import (
@@ -44,10 +44,16 @@ class BrokerPort(Protocol):
         """
         ...
 
-    def stream(self, op: str, payload: bytes = b"", **fields: Any) -> Iterator[Frame]:
-        """One request, an answer in frames; the last one carries `ok: true`. Raises as `call`."""
+    def stream(
+        self, op: str, payload: bytes = b"", *, waiting: Callable[[], None] | None = None, **fields: Any
+    ) -> Iterator[Frame]:
+        """One request, an answer in frames; the last one carries `ok: true`. Raises as `call`.
+
+        Args:
+            waiting: called about ten times a second while nothing comes; what it raises ends the wait.
+        """
         ...
 
-    def notice(self, op: str, payload: bytes = b"", **fields: Any) -> None:
-        """One message without an answer."""
+    def notice(self, op: str, payload: bytes = b"", *, hold: bool = False, **fields: Any) -> None:
+        """One message without an answer; with `hold` it goes with the next message."""
         ...

@@ -13,17 +13,20 @@ no answer.
 from __future__ import annotations
 
 import json
-import queue
+import select
 import socket
 import struct
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from agent.contract.dataclass import dataclass, field
+from agent.contract.dataclass import dataclass
 
 HEADER_CAP = 1 << 20  # a tool call's arguments with a file's text fit; larger texts go in the payload
 PAYLOAD_CAP = 64 << 20  # a model request of a full context window is below 8 MB
+HELD_CAP = 1 << 15  # bytes of frames that wait for the next one
+TICK_S = 0.1  # between two calls of `waiting`
 
 _LENGTHS = struct.Struct(">II")
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
@@ -46,12 +49,13 @@ class Frame:
 
 
 class Channel:
-    """Frames over a connected stream socket. `send` may be called from several threads, `recv` from one."""
+    """Frames over a connected stream socket. `send` may be called from several threads, `recv` from one at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._lock = threading.Lock()
-        self._reader = sock.makefile("rb", buffering=65536)
+        self._held = b""
+        self._unread = bytearray()
 
     @classmethod
     def from_fd(cls, fd: int) -> Channel:
@@ -61,8 +65,11 @@ class Channel:
     def fileno(self) -> int:
         return self._sock.fileno()
 
-    def send(self, header: dict[str, Any], payload: bytes = b"") -> None:
+    def send(self, header: dict[str, Any], payload: bytes = b"", *, hold: bool = False) -> None:
         """Send one frame.
+
+        Args:
+            hold: it goes with the next one: each write wakes the peer, which costs more than a small frame does.
 
         Raises:
             ChannelError: the frame is over a cap, or the peer is gone.
@@ -73,13 +80,29 @@ class Channel:
         data = _LENGTHS.pack(len(head), len(payload)) + head
         try:
             with self._lock:
-                if len(payload) < 65536:
-                    self._sock.sendall(data + payload)
-                else:
-                    self._sock.sendall(data)
+                data, self._held = self._held + data, b""
+                if len(payload) < HELD_CAP:
+                    data += payload
+                    payload = b""
+                    if hold and len(data) < HELD_CAP:
+                        self._held = data
+                        return
+                self._sock.sendall(data)
+                if payload:
                     self._sock.sendall(payload)
         except OSError as exc:
             raise ChannelError(f"peer is gone: {exc.strerror}") from exc
+
+    def ready(self, seconds: float) -> bool:
+        """Wait so long for the start of a frame, or for the end."""
+        if self._unread:
+            return True
+        poll = select.poll()
+        try:
+            poll.register(self._sock, select.POLLIN)
+        except ValueError:
+            return True  # closed meanwhile, which `recv` tells
+        return bool(poll.poll(seconds * 1000))
 
     def recv(self) -> Frame | None:
         """Read one frame; None at a clean end.
@@ -104,17 +127,21 @@ class Channel:
         return Frame(header, payload or b"")
 
     def _read(self, size: int, *, at_start: bool = False) -> bytes | None:
-        if size == 0:
-            return b""
-        try:
-            data: bytes | None = self._reader.read(size)
-        except (OSError, ValueError) as exc:  # a ValueError where this side was closed meanwhile
-            raise ChannelError(f"peer is gone: {exc}") from exc
-        if at_start and not data:
-            return None
-        if data is None or len(data) < size:
-            raise ChannelError("cut off inside a frame")
-        return data
+        unread = self._unread
+        while len(unread) < size:
+            try:
+                data = self._sock.recv(min(max(size - len(unread), 1 << 16), 1 << 20))
+            except OSError as exc:
+                raise ChannelError(f"peer is gone: {exc.strerror}") from exc
+            if not data:
+                if at_start and not unread:
+                    return None
+                raise ChannelError("cut off inside a frame")
+            unread += data
+        with memoryview(unread) as view:
+            part = bytes(view[:size])
+        del unread[:size]
+        return part
 
     def close(self) -> None:
         """Close both directions; a peer blocked in `recv` sees the end."""
@@ -122,7 +149,6 @@ class Channel:
             self._sock.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # already closed by the peer
-        self._reader.close()
         self._sock.close()
 
 
@@ -140,30 +166,32 @@ class CallFailed(Exception):
         self.data = data
 
 
-@dataclass
-class _Pending:
-    frames: queue.SimpleQueue[Frame | None] = field(default_factory=queue.SimpleQueue)
-
-
 class Caller:
-    """Requests over a channel, from any number of threads; one thread of its own reads the answers."""
+    """Requests over a channel, from any number of threads.
+
+    Whoever waits for an answer reads, one thread at a time, and hands the others theirs: no thread stands between the
+    channel and the caller, as long as nobody has to be told of notices.
+    """
 
     def __init__(self, channel: Channel, *, on_notice: Callable[[dict[str, Any]], None] | None = None) -> None:
         """
         Args:
-            on_notice: told the header of each frame that answers nothing, in the reader's thread.
+            on_notice: told the header of each frame that answers nothing, by a thread that then does all the reading:
+                a notice comes when nobody waits for an answer, too.
         """
         self._channel = channel
         self._on_notice = on_notice
-        self._lock = threading.Lock()
-        self._pending: dict[int, _Pending] = {}
+        self._turn = threading.Condition()
+        self._pending: dict[int, deque[Frame]] = {}
         self._next = 0
         self._dead: str | None = None
-        threading.Thread(target=self._read, name="channel-reader", daemon=True).start()
+        self._reading = on_notice is not None
+        if on_notice is not None:
+            threading.Thread(target=self._listen, name="channel-reader", daemon=True).start()
 
-    def notice(self, op: str, payload: bytes = b"", **fields: Any) -> None:
-        """Send without an answer."""
-        self._channel.send({"id": 0, "op": op, **fields}, payload)
+    def notice(self, op: str, payload: bytes = b"", *, hold: bool = False, **fields: Any) -> None:
+        """Send without an answer; `hold` as in `Channel.send`."""
+        self._channel.send({"id": 0, "op": op, **fields}, payload, hold=hold)
 
     def call(self, op: str, payload: bytes = b"", **fields: Any) -> Frame:
         """Send and wait for the final answer; a streamed body is joined into its payload.
@@ -181,25 +209,28 @@ class Caller:
             raise ChannelError("no answer")
         return final if len(parts) == 1 else Frame(final.header, b"".join(parts))
 
-    def stream(self, op: str, payload: bytes = b"", **fields: Any) -> Iterator[Frame]:
+    def stream(
+        self, op: str, payload: bytes = b"", *, waiting: Callable[[], None] | None = None, **fields: Any
+    ) -> Iterator[Frame]:
         """Send and yield each frame of the answer; the last one carries `ok: true`.
+
+        Args:
+            waiting: called about ten times a second while nothing comes; what it raises ends the wait.
 
         Raises:
             CallFailed, ChannelError: as `call`.
         """
-        pending = _Pending()
-        with self._lock:
+        arrived: deque[Frame] = deque()
+        with self._turn:
             if self._dead is not None:
                 raise ChannelError(self._dead)
             self._next += 1
             number = self._next
-            self._pending[number] = pending
+            self._pending[number] = arrived
         try:
             self._channel.send({"id": number, "op": op, **fields}, payload)
             while True:
-                frame = pending.frames.get()
-                if frame is None:
-                    raise ChannelError(self._dead or "the peer is gone")
+                frame = self._wait(arrived, waiting)
                 if frame.header.get("more"):
                     yield frame
                     continue
@@ -209,24 +240,47 @@ class Caller:
                 error = frame.header.get("error") or {}
                 raise CallFailed(str(error.get("code", "error")), str(error.get("message", "")), error)
         finally:
-            with self._lock:
+            with self._turn:
                 self._pending.pop(number, None)
 
-    def _read(self) -> None:
-        reason = "the peer closed the channel"
+    def _wait(self, arrived: deque[Frame], waiting: Callable[[], None] | None) -> Frame:
+        patience = TICK_S if waiting else None
+        while True:
+            with self._turn:
+                if arrived:
+                    return arrived.popleft()
+                if self._dead is not None:
+                    raise ChannelError(self._dead)
+                reads = not self._reading
+                if reads:
+                    self._reading = True
+                else:
+                    self._turn.wait(patience)
+            if reads:
+                self._read(patience)
+            if waiting and not arrived:
+                waiting()
+
+    def _read(self, patience: float | None) -> None:
+        """Read one frame for whom it may concern, if it begins in time."""
+        frame, end = None, None
         try:
-            while (frame := self._channel.recv()) is not None:
-                with self._lock:
-                    number = frame.header.get("id")
-                    pending = self._pending.get(number) if isinstance(number, int) else None
-                if pending is not None:
-                    pending.frames.put(frame)
-                elif self._on_notice is not None:
-                    self._on_notice(frame.header)
+            if patience is None or self._channel.ready(patience):
+                frame = self._channel.recv()
+                end = "the peer closed the channel" if frame is None else None
         except ChannelError as exc:
-            reason = str(exc)
-        with self._lock:
-            self._dead = reason
-            waiting = list(self._pending.values())
-        for pending in waiting:
-            pending.frames.put(None)
+            end = str(exc)
+        with self._turn:
+            self._reading = self._on_notice is not None
+            self._dead = self._dead or end
+            number = frame.header.get("id") if frame is not None else None
+            arrived = self._pending.get(number) if isinstance(number, int) else None
+            if frame is not None and arrived is not None:
+                arrived.append(frame)
+            self._turn.notify_all()
+        if frame is not None and arrived is None and self._on_notice is not None:
+            self._on_notice(frame.header)
+
+    def _listen(self) -> None:
+        while self._dead is None:
+            self._read(None)

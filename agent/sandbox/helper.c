@@ -743,15 +743,15 @@ static void run(int64_t timeout_ms, size_t cap, const char *folder, const char *
     close(trouble[0]);
     if (n > 0) send_frame('E', why, (size_t)n);
     else {
-        char fixed[80], *at = fixed;
+        char fixed[84], *at = fixed + 4; /* the length goes before it, in the same write: each wakes the reader */
         *at++ = 'D';
         put32(&at, WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : UINT32_MAX);
         put32(&at, WIFSIGNALED(status) ? (uint32_t)WTERMSIG(status) : 0);
         put32(&at, (uint32_t)timed_out), put32(&at, (uint32_t)reason), put32(&at, survivors);
         put64(&at, (uint64_t)(now_us() - start));
         put_stream(&at, &out), put_stream(&at, &err);
-        uint32_t length = htobe32((uint32_t)((size_t)(at - fixed) + kept(&out) + kept(&err)));
-        write_all(&length, 4);
+        uint32_t length = htobe32((uint32_t)((size_t)(at - fixed - 4) + kept(&out) + kept(&err)));
+        memcpy(fixed, &length, 4);
         write_all(fixed, (size_t)(at - fixed));
         write_stream(&out), write_stream(&err);
     }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator, Mapping
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -29,11 +31,16 @@ class LoopbackBroker:
         frames = list(self.stream(op, payload, **fields))
         return Frame(frames[0].header, b"".join(frame.payload for frame in frames))
 
-    def notice(self, op: str, payload: bytes = b"", **fields: Any) -> None:
+    def notice(self, op: str, payload: bytes = b"", *, hold: bool = False, **fields: Any) -> None:
         self.sent.append((op, fields, payload))
 
-    def stream(self, op: str, payload: bytes = b"", **fields: Any) -> Iterator[Frame]:
+    def stream(
+        self, op: str, payload: bytes = b"", *, waiting: Callable[[], None] | None = None, **fields: Any
+    ) -> Iterator[Frame]:
         self.sent.append((op, fields, payload))
+        yield from patient(self._frames(payload, fields), waiting or (lambda: None))
+
+    def _frames(self, payload: bytes, fields: Mapping[str, Any]) -> Iterator[Frame]:
         connection = fields["connection"]
         if connection not in self.origins:
             error = {"code": "egress_connection_unknown", "message": "no such connection"}
@@ -79,3 +86,29 @@ class LoopbackBroker:
                 continue
             return link, answer
         raise AssertionError("unreachable")
+
+
+def patient(frames: Iterator[Frame], waiting: Callable[[], None]) -> Iterator[Frame]:
+    """Frames that a thread of its own reads, so that somebody else can lose patience meanwhile."""
+    arrived: queue.SimpleQueue[Frame | Exception | None] = queue.SimpleQueue()
+
+    def pump() -> None:
+        try:
+            for frame in frames:
+                arrived.put(frame)
+            arrived.put(None)
+        except Exception as exc:  # noqa: BLE001 - handed on to the reader
+            arrived.put(exc)
+
+    threading.Thread(target=pump, daemon=True).start()
+    while True:
+        try:
+            item = arrived.get(timeout=0.05)
+        except queue.Empty:
+            waiting()
+            continue
+        if item is None:
+            return
+        if isinstance(item, Exception):
+            raise item
+        yield item

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import queue
 import socket
 import struct
 import threading
@@ -11,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.kernel.channel import HEADER_CAP, PAYLOAD_CAP, Caller, CallFailed, Channel, ChannelError, Frame
+from agent.kernel.channel import (
+    HEADER_CAP,
+    HELD_CAP,
+    PAYLOAD_CAP,
+    Caller,
+    CallFailed,
+    Channel,
+    ChannelError,
+    Frame,
+)
 
 
 def pair() -> tuple[Channel, socket.socket]:
@@ -140,3 +150,87 @@ def test_a_peer_that_goes_away_ends_every_waiting_call(caller: Caller) -> None:
         caller.call("die")
     with pytest.raises(ChannelError):
         caller.call("echo")
+
+
+def test_a_held_frame_goes_with_the_next_and_before_it() -> None:
+    """Each write wakes the peer: what may wait does, in order, and never longer than until the next frame."""
+    channel, peer = pair()
+    receiver = Channel(peer)
+    channel.send({"n": 1}, b"a", hold=True)
+    channel.send({"n": 2}, hold=True)
+    assert not receiver.ready(0.1)
+
+    channel.send({"n": 3}, b"c")
+
+    assert [receiver.recv() for _ in range(3)] == [Frame({"n": 1}, b"a"), Frame({"n": 2}), Frame({"n": 3}, b"c")]
+
+
+@pytest.mark.parametrize("payload", [HELD_CAP - 10, HELD_CAP, HELD_CAP * 3])
+def test_what_is_too_large_to_be_held_goes_at_once_with_all_that_was(payload: int) -> None:
+    """A bound for what waits in memory, and the order stays."""
+    channel, peer = pair()
+    receiver = Channel(peer)
+    channel.send({"n": 1}, hold=True)
+    threading.Thread(target=channel.send, args=({"n": 2}, b"x" * payload), kwargs={"hold": True}).start()
+
+    assert receiver.recv() == Frame({"n": 1})
+    assert receiver.recv() == Frame({"n": 2}, b"x" * payload)
+
+
+class Impatient(Exception):
+    pass
+
+
+def test_whoever_waits_is_asked_whether_it_still_does() -> None:
+    """What `waiting` raises ends the wait; the answer that comes all the same is nobody's, and the next call works."""
+    ours, theirs = socket.socketpair()
+    peer, caller, asked = Channel(theirs), Caller(Channel(ours)), 0
+
+    def waiting() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            raise Impatient
+
+    with pytest.raises(Impatient):
+        list(caller.stream("slow", waiting=waiting))
+    assert peer.recv() == Frame({"id": 1, "op": "slow"})
+    peer.send({"id": 1, "ok": True}, b"late")
+    threading.Thread(target=answer_all, args=(peer,), daemon=True).start()
+    assert caller.call("echo", b"now").payload == b"now"
+    assert asked == 3
+
+
+def test_one_thread_reads_for_all_and_hands_the_reading_on() -> None:
+    """Answers in the opposite order of the questions: each waits for its own, whoever reads them."""
+    ours, theirs = socket.socketpair()
+    peer, caller = Channel(theirs), Caller(Channel(ours))
+    got: dict[str, bytes] = {}
+
+    def ask(name: str) -> None:
+        got[name] = caller.call(name).payload
+
+    threads = []
+    numbers = {}
+    for name in "abc":
+        threads.append(threading.Thread(target=ask, args=(name,), daemon=True))
+        threads[-1].start()
+        frame = peer.recv()
+        assert frame is not None
+        numbers[name] = frame.header["id"]
+    for name in "cba":
+        peer.send({"id": numbers[name], "ok": True}, name.encode())
+    for thread in threads:
+        thread.join(10)
+    assert got == {"a": b"a", "b": b"b", "c": b"c"}
+
+
+def test_a_notice_is_told_while_nobody_waits_for_an_answer() -> None:
+    """A cancel from launch comes at any time."""
+    ours, theirs = socket.socketpair()
+    told: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
+    caller, peer = Caller(Channel(ours), on_notice=told.put), Channel(theirs)
+    peer.send({"id": 0, "op": "cancel"})
+    assert told.get(timeout=10) == {"id": 0, "op": "cancel"}
+    threading.Thread(target=answer_all, args=(peer,), daemon=True).start()
+    assert caller.call("echo", b"and answers").payload == b"and answers"

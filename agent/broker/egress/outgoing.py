@@ -28,23 +28,34 @@ class OutgoingText:
         self._redactor = redactor
         self._lock = threading.Lock()
         self._requests: dict[str, Growing] = {}
+        self._clean = (-1, "")  # the last address that held nothing, and of which values
 
     def prepare(self, wire: WireRequest, verdict: Verdict, connection: str) -> tuple[WireRequest | None, Verdict]:
         """The request as it may be sent, or None and the refusal."""
-        name = self._redactor.holds_known(f"{wire.url} {wire.query}".encode("utf-8", "replace"))
+        name = self._in_address(f"{wire.url} {wire.query}")
         if name is not None:
             return _refuse("egress_path_blocked", f"The address holds the secret {name}.", verdict)
         if not wire.body:
             return wire, verdict
         if connection == "model" or connection.startswith("model-"):
             body = self._growing(connection).known_bytes(wire.body)
-            return replace(wire, body=body if body is wire.body else _named(body)), verdict
+            return (wire if body is wire.body else replace(wire, body=_named(body))), verdict
         if wire.tier is Tier.GIT or connection == "git":
             name = self._redactor.holds_known(wire.body)
             if name is None:
                 return wire, verdict
             return _refuse("egress_body_blocked", f"The body holds the secret {name}.", verdict)
         return replace(wire, body=self._text(wire.body)), verdict
+
+    def _in_address(self, address: str) -> str | None:
+        """Name of a secret in it; the address of every turn's request to a model is looked at once."""
+        seen = (self._redactor.version_of_known()[0], address)
+        if seen == self._clean:
+            return None
+        name = self._redactor.holds_known(address.encode("utf-8", "replace"))
+        if name is None:
+            self._clean = seen
+        return name
 
     def _growing(self, connection: str) -> Growing:
         with self._lock:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes
 
 from agent.contract.dataclass import dataclass
@@ -33,6 +34,7 @@ class BadPath:
     reason: str
 
 
+@lru_cache(maxsize=256)  # a model's path comes with every turn
 def split_path(path: str) -> tuple[str, ...] | BadPath:
     """The decoded segments of a path, or why it has no single meaning."""
     if not path.startswith("/"):

@@ -54,7 +54,7 @@ class Log:
                 self._write(self._out, [f"--- {title}"])
                 return
             ends = ["::endgroup::"] if self._open else []
-            self._write(self._out, [*ends, f"::group::{_data(title)}"])
+            self._write(self._out, [*ends, f"::group::{_data(title)}"], flush=False)  # a group's first line follows
             self._open = True
 
     def end_group(self) -> None:
@@ -110,12 +110,13 @@ class Log:
     def _lines(self, stream: BinaryIO, text: str) -> None:
         self._write(stream, inert_lines(self._redactor.outside(text).rstrip("\r\n")))
 
-    def _write(self, stream: BinaryIO, lines: list[str]) -> None:
+    def _write(self, stream: BinaryIO, lines: list[str], *, flush: bool = True) -> None:
         data = "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
         with self._lock:
             try:
                 stream.write(data)
-                stream.flush()
+                if flush:
+                    stream.flush()
             except (OSError, ValueError):
                 return  # the reader is gone; the run's results are in its folder
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -11,11 +10,9 @@ from agent.harness.clients.faults import Fault, FaultKind, ProviderError, from_s
 from agent.harness.clients.sse import SseParser
 from agent.harness.clients.wire import Assembler, Wire, estimated, loads, mapping, string
 from agent.harness.loop import BudgetError, CancelToken, LlmError, LlmReply, Usage
-from agent.harness.loop.watch import Workers
 from agent.harness.ports import BrokerPort
 from agent.kernel.channel import CallFailed, ChannelError, Frame
 
-_SLICE_S = 0.1  # how long a cancel may go unnoticed while the provider is silent
 _ANSWER_CAP = 64 << 20
 _LINGER_S = 3.0  # after the provider has said that the turn is complete: usage may follow, the end may not
 
@@ -26,14 +23,13 @@ class Exchange:
     def __init__(
         self,
         broker: BrokerPort,
-        workers: Workers,
         wire: Wire,
         cancel: CancelToken,
         clock: Callable[[], float],
         now: Callable[[], float],
     ) -> None:
         self.wasted = Usage()
-        self._broker, self._workers, self._wire = broker, workers, wire
+        self._broker, self._wire = broker, wire
         self._cancel, self._clock, self._now = cancel, clock, now
         self._sent_bytes = 0
         self._idle_s = 0.0
@@ -116,28 +112,27 @@ class Exchange:
             )
 
     def _frames(self, fields: Mapping[str, Any], body: bytes, deadline: float | None) -> Iterator[Frame]:
-        """Frames as they come; a thread of its own reads them, so that silence can be timed."""
-        arrived: queue.SimpleQueue[Frame | BaseException | None] = queue.SimpleQueue()
+        """Frames as they come, as long as the provider is not silent for too long."""
+        silent_from, total = self._clock(), 0
 
-        def pump() -> None:
-            try:
-                for frame in self._broker.stream("egress", body, stream=True, **fields):
-                    arrived.put(frame)
-                arrived.put(None)
-            except (CallFailed, ChannelError) as exc:
-                arrived.put(exc)
+        def waiting() -> None:
+            now = self._clock()
+            if self._cancel.cancelled or (deadline is not None and now >= deadline):
+                raise ProviderError(Fault(FaultKind.RETRY, "The run ended while the model was answering."))
+            if now - silent_from >= self._idle_s:
+                raise ProviderError(Fault(FaultKind.RETRY, f"The model's provider was silent for {self._idle_s:g} s."))
 
-        self._workers.start(pump)
-        total = 0
-        while (item := self._next(arrived, deadline)) is not None:
-            if isinstance(item, CallFailed):
-                raise self._failed(item)
-            if isinstance(item, BaseException):
-                raise LlmError(f"The broker is gone: {item}")
-            total += len(item.payload)
-            if total > _ANSWER_CAP:
-                raise ProviderError(Fault(FaultKind.PERMANENT, "The model's answer is over 64 MiB."))
-            yield item
+        try:
+            for frame in self._broker.stream("egress", body, stream=True, waiting=waiting, **fields):
+                total += len(frame.payload)
+                if total > _ANSWER_CAP:
+                    raise ProviderError(Fault(FaultKind.PERMANENT, "The model's answer is over 64 MiB."))
+                yield frame
+                silent_from = self._clock()
+        except CallFailed as exc:
+            raise self._failed(exc) from exc
+        except ChannelError as exc:
+            raise LlmError(f"The broker is gone: {exc}") from exc
 
     @staticmethod
     def _failed(error: CallFailed) -> Exception:
@@ -146,20 +141,6 @@ class Exchange:
         if error.code == "upstream":
             return ProviderError(Fault(FaultKind.RETRY, f"The way to the model's provider failed: {error}"))
         return ProviderError(refused(error.code, str(error)))
-
-    def _next(
-        self, arrived: queue.SimpleQueue[Frame | BaseException | None], deadline: float | None
-    ) -> Frame | BaseException | None:
-        silent_from = self._clock()
-        while True:
-            try:
-                return arrived.get(timeout=_SLICE_S)
-            except queue.Empty:
-                now = self._clock()
-            if self._cancel.cancelled or (deadline is not None and now >= deadline):
-                raise ProviderError(Fault(FaultKind.RETRY, "The run ended while the model was answering."))
-            if now - silent_from >= self._idle_s:
-                raise ProviderError(Fault(FaultKind.RETRY, f"The model's provider was silent for {self._idle_s:g} s."))
 
 
 def _said(reply: LlmReply) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import time
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -33,7 +32,6 @@ from agent.harness.loop import (
     SilentLogger,
     Usage,
 )
-from agent.harness.loop.watch import Workers
 from agent.harness.ports import BrokerPort
 
 # "max_tokens: 16384 > 4096, which is the maximum", "supports at most 4096", "must be less than or equal to 4096"
@@ -112,8 +110,6 @@ class ModelClient:
             raise ValueError("There is no model.")
         self._broker, self._logger = broker, logger or SilentLogger()
         self._retry, self._clock, self._now, self._wait, self._jitter = retry or Retry(), clock, now, wait, jitter
-        self._workers = Workers(clock)
-        weakref.finalize(self, self._workers.close)  # a host process makes many clients
         self._current = 0
         self._wasted = Usage()
 
@@ -149,7 +145,7 @@ class ModelClient:
             if left is not None and left <= 0:
                 raise DeadlineError("The run's time was up before the model answered.", self._wasted)
             body = self._body(model, request)
-            exchange = Exchange(self._broker, self._workers, model.wire, request.cancel, self._clock, self._now)
+            exchange = Exchange(self._broker, model.wire, request.cancel, self._clock, self._now)
             try:
                 reply = exchange.run(model.connection, model.path, model.query, body, model.idle_s, deadline)
                 return replace(reply, usage=_priced(reply.usage, model.price))

@@ -26,7 +26,8 @@ class Job:
         self.error: BaseException | None = None
         self.started, self.seconds = clock(), 0.0
         self._work, self._clock = work, clock
-        self._done = threading.Event()
+        self._done = threading.Lock()  # free once it is done: an Event is made of five such steps
+        self._done.acquire()
 
     def run(self) -> None:
         """For the thread."""
@@ -38,18 +39,24 @@ class Job:
 
     def finish(self) -> None:
         """For the thread, after `run`."""
-        self._done.set()
+        self._done.release()
 
     def wait(self, until: float | None, cancel: CancelToken) -> bool:
         """True when it came back before `until` (clock time) and before a cancel."""
-        while not self._done.wait(_SLICE_S):
+        while not self._is_done(_SLICE_S):
             if cancel.cancelled or (until is not None and self._clock() >= until):
-                return self._done.is_set()
+                return self._is_done(0)
         return True
 
     def linger(self, seconds: float) -> BaseException | None:
         """Wait that long for it to notice its end; what it raised then, if it did."""
-        return self.error if self._done.wait(seconds) else None
+        return self.error if self._is_done(seconds) else None
+
+    def _is_done(self, seconds: float) -> bool:
+        done = self._done.acquire(timeout=seconds)
+        if done:
+            self._done.release()
+        return done
 
 
 class Workers:
