@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """Where a run starts (A1): take the secrets out of the environment, start anew without them, then launch.
 
-Three stages of one file, each its own `exec`:
+The stages of one file, each a process image of its own:
 
 1. *take* (no argument, or `--stdin`): sort environment or standard input into settings and secrets
-   (`agent/contract/inputs.py`), put each into an anonymous memory file, and exec itself with an empty
-   environment. `del os.environ[...]` would leave the values readable in /proc/1/environ; exec does not.
-2. `--launch`: `agent.launch`, process 1 of the container: starts and ends everything.
+   (`agent/contract/inputs.py`), put each into an anonymous memory file, start the broker with the secrets and the
+   event, and exec itself as launch with an empty environment. `del os.environ[...]` would leave the values readable
+   in /proc/1/environ; exec does not.
+2. `--launch`: `agent.launch`, process 1 of the container: ends everything, and starts the rest.
 3. `--broker`, `--harness`: the zones, each with nothing but the descriptors it needs.
+
+The broker is started first because it has most to load, and does so while launch starts. It waits for its plan,
+which launch writes once it can clean up, and ends without a word where none comes.
 
 `--undo`, started by the action's clean-up step, puts a workspace back after a run that was killed.
 
@@ -21,10 +25,10 @@ import sys
 
 gc.set_threshold(50_000)  # imports make objects that stay: looking for garbage among them took 5 % of a start
 HERE = os.path.dirname(os.path.realpath(__file__))
-if HERE not in sys.path:
+if sys.flags.no_site:  # a stage that we started (`launch_stages`), with an environment of ours
+    sys.path[:] = os.environ["AIRLOCK_FOLDERS"].split(":")
+elif HERE not in sys.path:
     sys.path.insert(0, HERE)
-
-CLEAN = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 
 def take_and_exec(*, from_stdin: bool) -> None:
@@ -32,35 +36,36 @@ def take_and_exec(*, from_stdin: bool) -> None:
 
     Only what is needed to get away from a poisoned environment happens here.
     """
-    import json
+    import _socket  # `socket` without its 10 ms of enumerations
 
-    from agent.contract.inputs import parse_blob, take
+    from agent.contract.inputs import blob, parse_blob, take
+    from agent.launch_stages import command, environment, memory, spawn
 
     _close_inherited()
 
     if from_stdin:
         try:
-            environment, event = parse_blob(sys.stdin.buffer.read())
+            variables, event = parse_blob(sys.stdin.buffer.read())
         except ValueError as exc:
             sys.exit(f"airlock: {exc}. Start the action by its action.yml, or see docs/recipes.md.")
     else:
-        environment, event = dict(os.environ), b""
-        path = environment.get("GITHUB_EVENT_PATH", "")
+        variables, event = dict(os.environ), b""
+        path = variables.get("GITHUB_EVENT_PATH", "")
         if path:
             try:
                 with open(path, "rb") as file:
                     event = file.read()
             except OSError as exc:
                 sys.exit(f"airlock: cannot read the event {path} (GITHUB_EVENT_PATH): {exc.strerror}.")
-    taken = take(environment)
-    fds = [
-        _memory(json.dumps(taken.settings).encode(), "settings"),
-        _memory(json.dumps(taken.secrets).encode(), "secrets"),
-        _memory(event, "event"),
-    ]
-    # surrogateescape above keeps odd bytes of values; json's \udcxx form carries them
-    arguments = [sys.executable, "-I", "-B", os.path.realpath(__file__), "--launch", *map(str, fds)]
-    os.execve(sys.executable, arguments, CLEAN)  # noqa: S606 - no shell is wanted
+    settings, secrets = take(variables)
+    launchs, brokers = (end.detach() for end in _socket.socketpair())
+    to_broker, to_harness = (end.detach() for end in _socket.socketpair())
+    plan, plan_to = os.pipe()
+    broker = spawn("--broker", [brokers, to_broker, plan, memory(blob(secrets)), memory(event)])
+    fds = [memory(blob(settings)), launchs, to_harness, plan_to]
+    for fd in fds:
+        os.set_inheritable(fd, True)
+    os.execve(sys.executable, command("--launch", [*fds, broker]), environment())  # noqa: S606 - no shell is wanted
 
 
 def _close_inherited() -> None:
@@ -72,17 +77,6 @@ def _close_inherited() -> None:
                 os.close(fd)
         except OSError:
             continue  # the listing's own descriptor, closed by now
-
-
-def _memory(data: bytes, name: str) -> int:
-    """An anonymous file that the next stage inherits; it has no path and vanishes with its last holder."""
-    fd = os.memfd_create("airlock-" + name, 0)
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-    os.lseek(fd, 0, os.SEEK_SET)
-    os.set_inheritable(fd, True)
-    return fd
 
 
 def main() -> int:

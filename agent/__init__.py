@@ -16,9 +16,10 @@ These names are loaded at their first use, so that a zone that starts pays for n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # a type checker's True; each zone would pay for `typing` before its first line
 if TYPE_CHECKING:
+    from typing import Any
+
     from agent.library import (
         AgentTool,
         CancelToken,

@@ -1,12 +1,12 @@
 """Process 1: starts broker, harness and sandboxes, forwards commands, keeps the deadline, cleans up.
 
-House rules: launch holds no secret (the descriptor with them goes to the broker unread), reads no
+House rules: launch holds no secret (the first stage gave them to the broker alone), reads no
 third-party text, decides nothing about the run. It is the only module that knows every zone, and the only
 process with Docker. Whatever happens, `finally` in `main` runs: sandboxes and harness ended, workspace put
 back, exit status of the broker passed on.
 
-Order: 1 harden, 2 plan users and folders, 3 start broker and harness, 4 serve the broker until it ends,
-5 clean up.
+Order: 1 harden, 2 plan users and folders, 3 hand the broker its plan and start the harness, 4 serve the broker
+until it ends, 5 clean up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.contract.errors import ToolInputError
+from agent.contract.inputs import parse_blob
 from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.contract.sandbox import ExecRequest, SandboxSpec
 from agent.kernel.channel import Channel, ChannelError, Frame
@@ -39,16 +39,25 @@ MOST_REQUESTS = 64  # of the broker under way: four times what its harness may h
 LAST_RESORT_S = 60.0  # past the broker's own deadline; then launch ends it
 
 
-def main(settings_fd: int, secrets_fd: int, event_fd: int) -> int:
-    """Run everything; returns the step's exit status."""
+def main(settings_fd: int, control_fd: int, harness_fd: int, plan_fd: int, broker_pid: int) -> int:
+    """Run everything; returns the step's exit status.
+
+    Args:
+        settings_fd: what came in from the runner, without secrets.
+        control_fd: our end of the broker's channel to us.
+        harness_fd: the harness's end of its channel to the broker.
+        plan_fd: the broker reads its plan at the other end, and does nothing before.
+        broker_pid: the broker, which the first stage started.
+    """
     set_non_dumpable()  # 1
     no_core()
-    os.set_inheritable(secrets_fd, False)  # no child but the broker may inherit it
+    for fd in (control_fd, harness_fd, plan_fd):
+        os.set_inheritable(fd, False)
     with os.fdopen(settings_fd, "rb") as file:
-        settings: dict[str, Any] = json.load(file)
-    launch = Launch(settings)  # 2
+        settings, _ = parse_blob(file.read())
+    launch = Launch(settings, Channel.from_fd(control_fd), broker_pid)  # 2
     try:
-        launch.start(secrets_fd, event_fd)  # 3
+        launch.start(harness_fd, plan_fd)  # 3
         return launch.serve()  # 4
     except OSError as exc:
         print(f"::error::Airlock could not start its parts: {exc.strerror or exc}", flush=True)
@@ -60,7 +69,7 @@ def main(settings_fd: int, secrets_fd: int, event_fd: int) -> int:
 class Launch:
     """State of process 1."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, str], control: Channel, broker_pid: int) -> None:
         self.settings = settings
         self.workspace = os.path.realpath(settings.get("GITHUB_WORKSPACE") or os.getcwd())
         self.uid, self.gid = unprivileged_owner(self.workspace)
@@ -69,7 +78,7 @@ class Launch:
         self.state.chmod(0o711)  # others may pass through to what is theirs, and list nothing
         self.results = Path(settings.get("AIRLOCK_RESULTS") or results_folder(settings))
         self.results.mkdir(parents=True, exist_ok=True)
-        self.broker_pid = 0
+        self.broker_pid = broker_pid
         self.harness_pid = 0
         self._sandboxes = Sandboxes(
             settings,
@@ -78,19 +87,16 @@ class Launch:
             owner=(self.uid, self.gid),
             watched=lambda: (self.broker_pid, self.harness_pid),
         )
-        self._control: Channel | None = None
+        self._control = control
         self._ended: dict[int, int] = {}
         self._cancelled = False
 
     # -- 3
 
-    def start(self, secrets_fd: int, event_fd: int) -> None:
-        """Start broker and harness, joined by one socket pair; the broker is joined to us by another."""
-        ours, brokers = socket.socketpair()
-        to_broker, to_harness = socket.socketpair()
-        self._control = Channel(ours)
+    def start(self, harness_fd: int, plan_fd: int) -> None:
+        """Hand the broker its plan, and start the harness."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._on_signal)  # before there is a broker: what is sent waits for it
+            signal.signal(number, self._on_signal)  # before the broker begins: what is sent waits for it
         plan = {
             **self.settings,
             "GITHUB_WORKSPACE": self.workspace,
@@ -101,16 +107,10 @@ class Launch:
             "airlock.launch_pid": os.getpid(),
             "airlock.git_dir": str(self.place.git_dir or ""),
         }
-        plan_fd = memory(json.dumps(plan).encode())
-        self.broker_pid = spawn("--broker", [brokers.fileno(), to_broker.fileno(), plan_fd, secrets_fd, event_fd])
-        os.close(secrets_fd)
-        os.close(event_fd)
+        with os.fdopen(plan_fd, "wb") as file:
+            file.write(json.dumps(plan).encode())
         harness_plan = memory(json.dumps({"workspace": self.workspace, "uid": self.uid, "gid": self.gid}).encode())
-        self.harness_pid = spawn("--harness", [to_harness.fileno(), harness_plan], silent=True)
-        for fd in (plan_fd, harness_plan):
-            os.close(fd)
-        for sock in (brokers, to_broker, to_harness):
-            sock.close()
+        self.harness_pid = spawn("--harness", [harness_fd, harness_plan], silent=True)
         self._sandboxes.warm_up()
 
     # -- 4
@@ -136,14 +136,13 @@ class Launch:
         return self._report_crash(f"The broker was ended by signal {-code}.")
 
     def _request(self) -> Frame | None:
-        assert self._control is not None
+        """The broker's next request; None at the end."""
         try:
             return self._control.recv()
         except ChannelError:
             return None  # the broker is gone; serve() sees it
 
     def _handle(self, frame: Frame) -> None:
-        assert self._control is not None
         header = frame.header
         answer: dict[str, Any] = {"id": header.get("id"), "ok": True}
         payload = b""
@@ -198,7 +197,6 @@ class Launch:
 
     def _on_signal(self, number: int, _frame: object) -> None:
         """SIGINT, SIGTERM, SIGHUP: ask the broker for its partial report; a timer ends it if it hangs."""
-        assert self._control is not None
         self._cancelled = True
         with suppress(ChannelError):
             self._control.send({"id": 0, "op": "cancel", "signal": number})

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from agent.broker.config_yaml import Document, read_yaml
-from agent.broker.policy.schema import Problem, check_schema, problems
 from agent.contract.dataclass import dataclass, field
 from agent.contract.errors import UserError
 from agent.contract.modes import MODES, TOOL_TIERS, Mode, Tier
+from agent.contract.schema import Problem, check_schema, problems
 
 FILE = ".github/airlock.yml"
 

@@ -18,11 +18,11 @@ from agent.broker.config import ToolConfig
 from agent.broker.policy.declared import ANY_SEGMENT
 from agent.broker.policy.path import BadPath, split_path
 from agent.broker.policy.route import Connection, Route
-from agent.broker.policy.schema import problems
 from agent.broker.policy.template import Template, compile_template
 from agent.contract.dataclass import dataclass, replace
 from agent.contract.errors import ToolInputError, UserError
 from agent.contract.modes import Tier
+from agent.contract.schema import problems
 
 ARGUMENTS_CAP = 50_000  # bytes: one word of a command line holds at most 131,071
 _PLACE = re.compile(r"\{([a-z_]+)\}")

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from agent.broker.policy.schema import problems
+from agent.contract.schema import problems
 from agent.contract.transcript import EVENTS
 
 

@@ -7,6 +7,7 @@ import os
 
 from agent.broker.report.actions import load_soon
 from agent.broker.run import Broker
+from agent.contract.inputs import parse_blob
 from agent.kernel.channel import Channel
 from agent.kernel.confine import confine_broker
 
@@ -14,10 +15,12 @@ from agent.kernel.confine import confine_broker
 def main(control_fd: int, harness_fd: int, plan_fd: int, secrets_fd: int, event_fd: int) -> int:
     """Run once; returns the step's exit status."""
     confine_broker()
-    plan = json.loads(_read(plan_fd))
-    secret_inputs: dict[str, str] = json.loads(_read(secrets_fd))
+    plan = _read(plan_fd)  # waits for launch
+    if not plan:
+        return 1  # launch is gone, and nothing has been done
+    secret_inputs, _ = parse_blob(_read(secrets_fd))
     event = _read(event_fd)
-    broker = Broker(plan, secret_inputs, Channel.from_fd(control_fd), Channel.from_fd(harness_fd))
+    broker = Broker(json.loads(plan), secret_inputs, Channel.from_fd(control_fd), Channel.from_fd(harness_fd))
     load_soon()
     return broker.run(event)
 

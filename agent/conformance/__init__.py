@@ -15,10 +15,10 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 
-from agent.conformance import batches, endings, limits, weather
+from agent.conformance import batches, cancels, endings, limits, ports, weather
 from agent.conformance.bench import Bench, Factory, NotConforming
 from agent.conformance.scripted import Scripted, Step
-from agent.conformance.suite import BEHAVIOURS, Behaviour, Finding, run_suite
+from agent.conformance.suite import BEHAVIOURS, Behaviour, Finding, each_finding, run_suite
 
 __all__ = [
     "BEHAVIOURS",
@@ -32,7 +32,7 @@ __all__ = [
     "main",
     "run_suite",
 ]
-_TOPICS = (batches, endings, limits, weather)  # importing them registers their behaviours
+_TOPICS = (batches, endings, limits, cancels, weather, ports)  # importing them registers their behaviours
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,11 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         said = f"--llm {options.llm} cannot be loaded: {exc}. Give MODULE:FACTORY of a module that Python finds here."
         print(f"airlock conformance: {said}", file=sys.stderr)
         return 2
-    findings = run_suite(factory)
-    for finding in findings:
-        print(f"{'held  ' if not finding.problem else 'BROKEN'} {finding.behaviour.sentence}")
+    broken = 0
+    for finding in each_finding(factory):
+        print(f"{'held  ' if not finding.problem else 'BROKEN'} {finding.behaviour.sentence}", flush=True)
         if finding.problem:
-            print(f"       {finding.problem}")
-    broken = sum(bool(finding.problem) for finding in findings)
-    print(f"{len(findings) - broken} of {len(findings)} behaviours held for {options.llm}")
+            broken += 1
+            print(f"       {finding.problem}", flush=True)
+    print(f"{len(BEHAVIOURS) - broken} of {len(BEHAVIOURS)} behaviours held for {options.llm}")
     return 1 if broken else 0

@@ -10,6 +10,7 @@ from typing import Any
 from agent.conformance.scripted import Step
 from agent.harness.loop import (
     CallResult,
+    Limits,
     LlmPort,
     LlmReply,
     LlmRequest,
@@ -25,6 +26,8 @@ from agent.harness.loop import (
 
 Factory = Callable[[Sequence[Step]], Any]
 """Makes an LlmPort that plays the given steps; may be a context manager that gives one."""
+
+PATIENCE_S = 20.0  # of one run, so that an adapter which does not come back is a finding
 
 SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
@@ -131,7 +134,8 @@ class Bench:
         with self._adapter(steps) as llm:
             spy = Spy(llm)
             self.requests = spy.requests
-            given = {"system": "Be brief.", "task": "Do it.", "logger": self, **options}
+            limits = Limits(timeout_s=PATIENCE_S)
+            given = {"system": "Be brief.", "task": "Do it.", "logger": self, "limits": limits, **options}
             return run_loop(wrap(spy), **given)
 
     @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from agent.conformance.bench import Bench, Factory, NotConforming
@@ -49,7 +49,11 @@ def behaviour(check: Callable[[Bench], None]) -> Callable[[Bench], None]:
 
 def run_suite(factory: Factory, behaviours: Iterable[Behaviour] = BEHAVIOURS) -> list[Finding]:
     """Run each behaviour on a fresh adapter. Errors of an adapter that escape the loop are findings too."""
-    findings = []
+    return list(each_finding(factory, behaviours))
+
+
+def each_finding(factory: Factory, behaviours: Iterable[Behaviour] = BEHAVIOURS) -> Iterator[Finding]:
+    """As `run_suite`, each as soon as it is known."""
     for one in behaviours:
         started = time.monotonic()
         problem = ""
@@ -59,8 +63,7 @@ def run_suite(factory: Factory, behaviours: Iterable[Behaviour] = BEHAVIOURS) ->
             problem = str(exc)
         except Exception as exc:  # noqa: BLE001 - the adapter under test is foreign code; its escape is the finding
             problem = f"{type(exc).__name__}: {exc}"
-        findings.append(Finding(one, problem, time.monotonic() - started))
-    return findings
+        yield Finding(one, problem, time.monotonic() - started)
 
 
 def unanswered(result: LoopResult) -> list[str]:

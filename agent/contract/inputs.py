@@ -8,9 +8,9 @@ ours to hold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from agent.contract.dataclass import dataclass
+TYPE_CHECKING = False  # a type checker's True; `typing` is half of what the first stage would take to start
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SECRET_INPUTS = frozenset({"api-key", "github-token", "push-token", "secrets"})
 
@@ -58,21 +58,13 @@ _OWN = frozenset({"AIRLOCK_RESULTS", "AIRLOCK_TOOL_PATH"})
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"})
 
 
-@dataclass(frozen=True)
-class Taken:
-    """The environment, sorted.
+def take(environment: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Sort an environment into settings and secrets, by name.
 
-    Attributes:
-        settings: input names (`max-tool-calls`) and runner facts (`GITHUB_REPOSITORY`) to values.
-        secrets: secret input names to values; and proxies, whose URLs may hold a password.
-    """
+    Settings are inputs (`max-tool-calls`) and runner facts (`GITHUB_REPOSITORY`); secrets are secret inputs, and
+    proxies, whose URLs may hold a password.
 
-    settings: dict[str, str]
-    secrets: dict[str, str]
-
-
-def take(environment: Mapping[str, str]) -> Taken:
-    """Sort an environment. Inputs arrive as `INPUT_MAX-TOOL-CALLS` (the runner keeps hyphens) or with
+    Inputs arrive as `INPUT_MAX-TOOL-CALLS` (the runner keeps hyphens) or with
     underscores; where both are there, the runner's form counts unless it is empty.
     """
     inputs: dict[str, str] = {}
@@ -89,7 +81,7 @@ def take(environment: Mapping[str, str]) -> Taken:
             settings[name] = value
         elif name in _PROXIES and value:
             secrets[name] = value
-    return Taken(settings, secrets)
+    return settings, secrets
 
 
 def parse_blob(blob: bytes) -> tuple[dict[str, str], bytes]:
@@ -112,3 +104,9 @@ def parse_blob(blob: bytes) -> tuple[dict[str, str], bytes]:
             raise ValueError("an entry on standard input is no NAME=VALUE")
         environment[name.decode("utf-8", "replace")] = value.decode("utf-8", "surrogateescape")
         start = end + 1
+
+
+def blob(variables: Mapping[str, str]) -> bytes:
+    """Variables as `parse_blob` reads them, without an event."""
+    entries = [f"{name}={value}".encode("utf-8", "surrogateescape") for name, value in variables.items()]
+    return b"".join(entry + b"\0" for entry in (*entries, b""))

@@ -187,14 +187,12 @@ def _warm() -> None:
     import encodings.idna  # noqa: F401
     import tempfile  # noqa: F401
 
-    import jsonschema
     import re2
 
     import agent.harness.tools.ci_logs  # noqa: F401
     from agent.harness.tools.ci_logs.trouble import trouble
 
     trouble()
-    jsonschema.Draft202012Validator({"type": "object"}).is_valid({})
     re2.compile("a")
     for name in NAMES:
         playbook(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -56,7 +57,8 @@ class SwapsArguments(Scripted):
 @pytest.mark.parametrize("broken", [LosesCalls, SwapsArguments])
 def test_suite_finds_a_broken_adapter(broken: type[Scripted]) -> None:
     """An adapter that loses calls or mixes up arguments does not pass."""
-    findings: list[Finding] = run_suite(broken)
+    behaviours = [one for one in BEHAVIOURS if one.check.__module__ == "agent.conformance.batches"]
+    findings: list[Finding] = run_suite(broken, behaviours)
     problems = {one.behaviour.name for one in findings if one.problem}
 
     assert "every_call_gets_its_result_in_call_order" in problems
@@ -71,6 +73,23 @@ def test_adapter_that_breaks_in_the_making_is_a_finding() -> None:
     findings = run_suite(factory, BEHAVIOURS[:2])
 
     assert [one.problem for one in findings] == ["RuntimeError: no stub here"] * 2
+
+
+def test_adapter_that_never_answers_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An adapter that hangs is broken after a while; the suite goes on and comes to its end."""
+    free = threading.Event()
+
+    class Hangs(Scripted):
+        def complete(self, request: LlmRequest, /) -> LlmReply:
+            free.wait(30)
+            return super().complete(request)
+
+    monkeypatch.setattr("agent.conformance.bench.PATIENCE_S", 0.1)
+    first = [one for one in BEHAVIOURS if one.name == "text_without_calls_completes"]
+    findings = run_suite(Hangs, first)
+    free.set()
+
+    assert ["timeout" in one.problem for one in findings] == [True]
 
 
 def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,9 +44,9 @@ def test_inputs_are_the_same_in_action_script_and_broker() -> None:
 def test_everything_the_script_sends_is_taken() -> None:
     """No fact on its list is dropped at the other end, and none sets where outputs go."""
     facts = listed("facts") | listed("own")
-    taken = take(dict.fromkeys(facts, "x"))
+    settings, secrets = take(dict.fromkeys(facts, "x"))
 
-    assert set(taken.settings) | set(taken.secrets) == facts
+    assert set(settings) | set(secrets) == facts
     assert not facts & {"GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"}
 
 

@@ -237,9 +237,15 @@ SCHEMA = {
         ({"path": None, "limit": 99}, "'path' must be string, and is null; 'limit' must be at most 9, and is 99"),
     ],
 )
-def test_wrong_arguments_are_told_with_the_next_step(tmp_path: Path, arguments: dict[str, Any], words: str) -> None:
-    """The error names the argument, what was expected and what came, and the tool did not run."""
-    bench = Bench(tmp_path, custom=(tool(schema=SCHEMA),), tools=("t",))
+@pytest.mark.parametrize("further", [{}, {"maxProperties": 9}], ids=["ours", "library"])
+def test_wrong_arguments_are_told_with_the_next_step(
+    tmp_path: Path, arguments: dict[str, Any], words: str, further: dict[str, Any]
+) -> None:
+    """The error names the argument, what was expected and what came, and the tool did not run.
+
+    A keyword that is not of the project's subset sends the whole schema to the library; the words are the same.
+    """
+    bench = Bench(tmp_path, custom=(tool(schema={**SCHEMA, **further}),), tools=("t",))
     result = bench("t", **arguments)
     assert result.is_error
     assert words in result.text
@@ -288,14 +294,26 @@ def test_a_reference_to_another_document_is_refused(tmp_path: Path) -> None:
     assert not bench("t", a=1).is_error
 
 
-def test_validation_loads_at_the_first_call_only() -> None:
-    """Making a belt of built-in tools imports neither jsonschema nor re2: start-up is budgeted."""
+def test_built_in_tools_are_checked_without_the_library() -> None:
+    """Its 100 ms would be part of every start: the harness is confined once it has loaded all that it needs."""
     code = (
-        "import sys, tempfile, pathlib; from tests.support.tools import Bench; Bench(pathlib.Path(tempfile.mkdtemp()));"
+        "import sys, tempfile, pathlib; from tests.support.tools import Bench\n"
+        "from agent.contract.schema import check_schema; from agent.harness.tools import BUILTIN\n"
+        "bench = Bench(pathlib.Path(tempfile.mkdtemp()))\n"
+        "print(bench('read_file', path=3).text[:40])\n"
+        "print([check_schema(tool.schema) for tool in BUILTIN if tool.schema] == [None] * len(BUILTIN))\n"
         "print(sorted({'jsonschema', 're2', 'requests', 'yaml'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "[]\n"
+    assert run.stdout == "read_file: 'path' must be string, and is\nTrue\n[]\n"
+
+
+def test_a_custom_tool_may_use_all_of_json_schema(tmp_path: Path) -> None:
+    """What is not of the project's subset is held to as well."""
+    either = {"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}
+    bench = Bench(tmp_path, custom=(tool(schema=either),), tools=("t",))
+    assert bench("t", a=1, b=1).is_error
+    assert not bench("t", a=1).is_error
 
 
 # --- results ------------------------------------------------------------------------------------------------

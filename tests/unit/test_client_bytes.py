@@ -30,7 +30,7 @@ from agent.harness.loop import (
 )
 from tests.support.model_run import WIRES as WIRE_NAMES
 from tests.support.model_run import run, tool
-from tests.support.model_server import Call, ModelServer, Status, Turn
+from tests.support.model_server import Call, ModelServer, Recorded, Status, Turn
 
 MARK = b',"cache_control":{"type":"ephemeral"}'
 junk = st.recursive(
@@ -59,7 +59,26 @@ def test_requests_only_grow_over_fifty_turns(wire: str) -> None:
     assert (ran.result.stop_reason, len(bodies)) == (StopReason.COMPLETED, 51)
     assert [after.startswith(before) for before, after in itertools.pairwise(bodies)] == [True] * 50
     if wire == "anthropic":
-        assert {request.raw.count(MARK) for request in ran.requests[1:]} == {3}
+        assert [request.raw.count(MARK) for request in ran.requests[:3]] == [2, 3, 4]
+        assert {request.raw.count(MARK) for request in ran.requests[3:]} == {4}
+
+
+def marked(raw: bytes) -> list[int]:
+    """Places of the messages that have a cache mark."""
+    messages = json.loads(raw)["messages"]
+    assert all("cache_control" not in block for message in messages for block in message["content"][:-1])
+    return [place for place, message in enumerate(messages) if "cache_control" in message["content"][-1]]
+
+
+def test_what_was_written_to_the_cache_is_marked_again() -> None:
+    """The last mark of each request is one of the next too, also where a note of ours follows big batches."""
+    same = Turn(calls=[Call("nope", {"n": n}) for n in range(30)])
+    with ModelServer([same, same, same, same]) as server:
+        ran = run(server, "anthropic")
+
+    places = [marked(request.raw) for request in ran.requests]
+    assert ran.result.stop_reason is StopReason.NO_PROGRESS
+    assert places == [[0], [0, 2], [0, 2, 4], [4, 6, 7]]  # 6 has the third batch's results, 7 our note
 
 
 def test_each_message_is_encoded_once() -> None:
@@ -74,7 +93,7 @@ def test_each_message_is_encoded_once() -> None:
             encoded.append(message)
             return wire_named("anthropic").items(message)
 
-    fragments, settings = Fragments(Counting()), Settings("m")  # type: ignore[arg-type]
+    fragments, settings = Fragments(Counting(), ""), Settings("m")  # type: ignore[arg-type]
     messages: tuple[Message, ...] = tuple(UserMessage(str(n)) for n in range(5))
     for end in range(1, 6):
         fragments.body(settings, "s", (), messages[:end], 9)
@@ -212,11 +231,88 @@ def test_any_error_body_is_a_fault(status: int, body: bytes) -> None:
         (400, {"error": {"param": "max_tokens", "message": "x"}}, FaultKind.FIELD),
         (404, {"error": {"message": "The model `x` does not exist"}}, FaultKind.PERMANENT),
         (529, {}, FaultKind.RETRY),
+        (400, {"error": {"code": "invalid_encrypted_content", "message": "x"}}, FaultKind.FIELD),
+        (400, {"error": {"message": "property 'reasoning' is unsupported"}}, FaultKind.FIELD),
+        (400, {"error": {"message": "Provider returned error", "code": 400, "metadata": {
+            "raw": '{"error":{"message":"prompt is too long: 9 tokens > 8 maximum"}}'}}}, FaultKind.CONTEXT),
+        (429, {"error": {"type": "tokens", "code": "rate_limit_exceeded", "message": "Request too large for m on "
+               "tokens per min (TPM): Limit 30000, Requested 31538."}}, FaultKind.CONTEXT),
+        (429, {"error": {"type": "tokens", "code": "rate_limit_exceeded", "message": "Rate limit reached for m on "
+               "tokens per min (TPM): Limit 30000, Used 29937, Requested 385."}}, FaultKind.RETRY),
     ],
 )  # fmt: skip
 def test_what_a_provider_means(status: int, body: Any, kind: FaultKind) -> None:
     """Errors of different providers are told apart: too long, no money, no right, wrong field, busy."""
     assert from_status(status, {}, json.dumps(body).encode(), 0.0).kind is kind
+
+
+@pytest.mark.parametrize("status", [400, 413, 422, 500])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "input length and `max_tokens` exceed context limit: 188240 + 16384 > 200000, decrease input length",
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in 8545 tokens.",
+        "Your input exceeds the context window of this model.",
+        "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
+        "The decoder prompt (length 40000) is longer than the maximum model length of 32768.",
+        "You passed 9 input tokens. However, the model's context length is only 8 tokens",
+        "the request exceeds the available context size. try increasing the context size",
+        "tokens to keep from the initial prompt is greater than the context length",
+        "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096.",
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        "Your request exceeded model token limit: 131072",
+        "Please reduce the length of the messages or completion.",
+    ],
+)
+def test_too_long_in_each_providers_words(text: str, status: int) -> None:
+    """Whatever a provider calls it, and with whatever status, a request that is too long is made shorter."""
+    assert from_status(status, {}, json.dumps({"error": {"message": text}}).encode(), 0.0).kind is FaultKind.CONTEXT
+
+
+@pytest.mark.parametrize(
+    ("text", "room"),
+    [
+        ("This model's maximum context length is 16384 tokens. However, you requested 20384 tokens (3000 in the "
+         "messages, 1000 in the functions, 16384 in the completion).", 12384),
+        ("'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 16384 "
+         "tokens and your request has 500 input tokens (32000 > 16384 - 500).", 15884),
+        ("However, your request has 8 input tokens plus 2045 'max_tokens'. The maximum context length is 2048 tokens.",
+         2040),
+        ("You passed 3 input tokens and requested 2046 output tokens. However, the model's context length is only 2048 "
+         "tokens, resulting in a maximum input length of 2 tokens.", 2045),
+        ("input length and `max_tokens` exceed context limit: 140000 + 64000 > 200000, decrease input length", 60000),
+        ("input length and `max_tokens` exceed context limit: 188240 + 16384 > 200000, decrease input length", 0),
+        ("This model's maximum context length is 16384 tokens. However, you requested 122946 tokens (112946 in the "
+         "messages, 10000 in the completion).", 0),
+        ("This model's maximum context length is 8192 tokens. However, your messages resulted in 8545 tokens.", 0),
+        ("prompt is too long: 210000 tokens > 200000 maximum", 0),
+    ],
+)  # fmt: skip
+def test_room_that_a_window_has_left(text: str, room: int) -> None:
+    """Where the output limit is what does not fit, the room for it; where the history nearly fills the window, none."""
+    assert from_status(400, {}, json.dumps({"error": {"message": text}}).encode(), 0.0).room == room
+
+
+def test_output_limit_is_lowered_to_what_a_small_window_has_left() -> None:
+    """A server with a window of 16k takes our requests, each with the output that fits; nothing is left out."""
+
+    def small(request: Recorded) -> Turn:
+        size, output = len(request.raw) // 4, request.json["max_tokens"]
+        if size + output > 16_384:
+            said = f"maximum context length is 16384 tokens and your request has {size} input tokens"
+            return Turn(fault=Status(400, message=f"'max_tokens' is too large: {output}. This model's {said}"))
+        return Turn(calls=[Call("read_file", {"path": str(len(request.raw))})]) if size < 2_000 else Turn("done")
+
+    with ModelServer(small) as server:
+        ran = run(server, "openai-chat", tools=(tool("read_file", "z" * 2_000),), optimizer=Compactor(128_000))
+
+    sent = [(request.status, request.json["max_tokens"]) for request in ran.requests]
+    assert (ran.result.output, ran.named("agent.compacted")) == ("done", [])
+    assert sent[0] == (400, 16_384)
+    assert [status for status, _ in sent] == [400, 200] * (len(sent) // 2)
+    assert [limit for _, limit in sent] == sorted((limit for _, limit in sent), reverse=True)
+    assert sent[-1][1] > 13_000
 
 
 ODD = ("", "-1", "nan", "inf", "x", "Thu, 41 Jan 1970 00:01:00 GMT", "Thu, 01 Foo 1970 00:01:00 GMT")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from tests.support.model_server import Call, Cut, Inside, ModelServer, Raw, Slow
 WORK = Turn(calls=[Call("read_file", {"path": "a"})])
 COMPLETED, ERROR, BUDGET = StopReason.COMPLETED, StopReason.ERROR, StopReason.BUDGET
 
+OVERLOAD = b'{"type":"error","status":"failed","error":{"type":"overloaded_error","message":"Overloaded"}}'
+
 # kind: (turns after one turn of work, how the run ends, requests in all)
 FAULTS: Mapping[str, tuple[list[Turn], StopReason, int]] = {
     "429 once": ([Turn(fault=Status(429))], COMPLETED, 3),
@@ -29,6 +32,7 @@ FAULTS: Mapping[str, tuple[list[Turn], StopReason, int]] = {
     "529 for ever": ([Turn(fault=Status(529))] * 9, ERROR, 5),
     "quota used up": ([Turn(fault=Status(429, type="insufficient_quota"))], ERROR, 2),
     "overload inside a 200": ([Turn("part", fault=Inside())], COMPLETED, 3),
+    "overload as the whole answer": ([Turn(fault=Raw(OVERLOAD, "application/json"))], COMPLETED, 3),
     "error inside, not retryable": ([Turn("part", fault=Inside("invalid_request_error", "no"))], ERROR, 2),
     "cut stream": ([Turn("x" * 200, fault=Cut(4))], COMPLETED, 3),
     "cut inside a call": ([Turn(calls=[Call("write_file", {"path": "a" * 99})], fault=Cut(5))], COMPLETED, 3),
@@ -69,6 +73,29 @@ def test_fault(kind: str, record_property: Callable[[str, object], None]) -> Non
         )
         assert ran.result.reason
     record_property(PROPERTY, ("model faults by provider", kind.ljust(32) + "".join(cell.ljust(42) for cell in cells)))
+
+
+@pytest.mark.parametrize(
+    ("wire", "event"),
+    [
+        ("openai-chat", {"choices": [{"delta": {"content": "half"}, "finish_reason": "error"}]}),
+        ("openai-chat", {"choices": [], "error": {"code": 502, "message": "no workers"}}),
+        ("openai-responses", {"type": "response.failed", "response": {"status": "failed", "error": None}}),
+        ("openai-responses", {"type": "response.failed", "response": {"error": {"code": "server_error"}}}),
+    ],
+)
+@pytest.mark.parametrize("whole", [False, True])
+def test_an_end_that_is_an_error_is_no_turn(wire: str, event: dict[str, Any], whole: bool) -> None:
+    """What a provider ends with an error, named or not, in a stream or as one object, is asked for again."""
+    if whole:
+        answer = event.get("response", event)
+        fault = Raw(json.dumps(answer).replace('"delta"', '"message"').encode(), "application/json")
+    else:
+        fault = Raw(f"data: {json.dumps(event)}\n\n".encode())
+    with ModelServer([Turn(fault=fault), Turn("done")]) as server:
+        ran = run(server, wire)
+
+    assert (ran.result.output, len(ran.requests), ran.result.turns) == ("done", 2, 1)
 
 
 def waits(turns: list[Turn], **options: Any) -> Ran:

@@ -10,8 +10,8 @@ import pytest
 
 from agent.broker.config import Config, read_config, schema
 from agent.broker.opening import DEFAULT_MODEL, DEFAULT_TIMEOUT_MIN
-from agent.broker.policy.schema import problems
 from agent.contract.outcomes import OUTCOMES
+from agent.contract.schema import problems
 from tests.support.configuration_page import PAGE, ROOT, page, walk
 
 KEYS = dict(walk(schema(), ""))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.contract.inputs import Taken, parse_blob, take
+from agent.contract.inputs import blob, parse_blob, take
 
 
 def test_inputs_and_facts_are_sorted_and_everything_else_is_dropped() -> None:
@@ -33,9 +33,9 @@ def test_inputs_and_facts_are_sorted_and_everything_else_is_dropped() -> None:
         "HTTPS_PROXY": "http://user:pass@proxy:1",
         "api-key": "act gives each input under its raw name too",
     }
-    assert take(environment) == Taken(
-        settings={"max-tool-calls": "7", "GITHUB_REPOSITORY": "o/r"},
-        secrets={"api-key": "k", "github-token": "t", "HTTPS_PROXY": "http://user:pass@proxy:1"},
+    assert take(environment) == (
+        {"max-tool-calls": "7", "GITHUB_REPOSITORY": "o/r"},
+        {"api-key": "k", "github-token": "t", "HTTPS_PROXY": "http://user:pass@proxy:1"},
     )
 
 
@@ -50,12 +50,12 @@ def test_inputs_and_facts_are_sorted_and_everything_else_is_dropped() -> None:
 )
 def test_the_runners_form_of_an_input_counts_unless_it_is_empty(environment: dict[str, str], value: str) -> None:
     """The runner keeps hyphens; shells cannot, so both forms are read."""
-    assert take(environment).secrets == {"api-key": value}
+    assert take(environment)[1] == {"api-key": value}
 
 
 def test_an_empty_mode_is_kept_so_that_it_can_be_refused() -> None:
     """An empty mode is an error later, not silently `auto`."""
-    assert take({"INPUT_MODE": ""}).settings == {"mode": ""}
+    assert take({"INPUT_MODE": ""})[0] == {"mode": ""}
 
 
 VALUES = st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), max_size=40)
@@ -65,17 +65,26 @@ NAMES = st.text(st.sampled_from("ABC_-"), min_size=1, max_size=8)
 @given(st.dictionaries(NAMES, VALUES, max_size=6), st.binary(max_size=60))
 def test_standard_input_splits_back_into_variables_and_event(variables: dict[str, str], event: bytes) -> None:
     """Multi-line and empty values and any event survive."""
-    blob = b"".join(f"{k}={v}".encode() + b"\0" for k, v in variables.items()) + b"\0" + event
-    assert parse_blob(blob) == (variables, event)
+    sent = b"".join(f"{k}={v}".encode() + b"\0" for k, v in variables.items()) + b"\0" + event
+    assert parse_blob(sent) == (variables, event)
 
 
-@pytest.mark.parametrize("blob", [b"", b"A=1", b"A=1\0", b"A\0\0"])
-def test_a_broken_blob_is_an_error(blob: bytes) -> None:
+ODD = VALUES.map(lambda text: text.encode() + b"\xff").map(lambda data: data.decode("utf-8", "surrogateescape"))
+
+
+@given(st.dictionaries(NAMES, VALUES | ODD, max_size=6))
+def test_what_the_first_stage_passes_on_is_what_it_read(variables: dict[str, str]) -> None:
+    """Bytes of a variable that are no UTF-8 survive too."""
+    assert parse_blob(blob(variables)) == (variables, b"")
+
+
+@pytest.mark.parametrize("sent", [b"", b"A=1", b"A=1\0", b"A\0\0"])
+def test_a_broken_blob_is_an_error(sent: bytes) -> None:
     """Nothing is guessed."""
     with pytest.raises(ValueError, match="standard input"):
-        parse_blob(blob)
+        parse_blob(sent)
 
 
 def test_the_jobs_home_is_a_place_to_look_and_no_variable_of_ours() -> None:
     """Earlier steps leave credentials there, which the broker must know."""
-    assert take({"HOME": "/home/runner", "INPUT_HOME": "/x"}) == Taken(settings={"HOME": "/home/runner"}, secrets={})
+    assert take({"HOME": "/home/runner", "INPUT_HOME": "/x"}) == ({"HOME": "/home/runner"}, {})

@@ -60,7 +60,7 @@ def test_a_push_sends_the_branch_alone(tmp_path: Path) -> None:
     bench = Bench(tmp_path, {"push": Frame({"branch": "airlock/x", "sha": "cd" * 20, "gate": "exit 0"})})
     forced = bench("git_push", branch="airlock/x", force=True, refspec="+a:b")
     assert forced.is_error
-    assert "there is no 'force' and no 'refspec'" in forced.text
+    assert "there is no 'force'; there is no 'refspec'" in forced.text
     assert bench.broker.asked == []
     assert bench("git_push", branch="airlock/x").text == ("Pushed cdcdcdcdcdcd to airlock/x. Prepush script: exit 0.")
     assert bench.broker.asked == [("push", {"branch": "airlock/x"})]

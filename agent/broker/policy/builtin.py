@@ -16,12 +16,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent.broker.policy.route import RESPONSE_CAP, Connection, Never, Route
-from agent.broker.policy.schema import check_schema
 from agent.broker.policy.template import compile_template
 from agent.broker.policy.words import OFFER_GATE, PUBLISHER_GATE, Attach
 from agent.contract.dataclass import dataclass
 from agent.contract.errors import UserError
 from agent.contract.modes import Tier
+from agent.contract.schema import check_schema
 
 GITHUB, GIT, MODEL = "github", "git", "model"
 API_VERSION = "2022-11-28"  # the version that the routes' bodies are written for

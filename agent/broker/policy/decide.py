@@ -22,10 +22,10 @@ from typing import Any
 
 from agent.broker.policy.path import BadPath, join_path, split_path
 from agent.broker.policy.route import Connection, Route
-from agent.broker.policy.schema import problems
 from agent.broker.policy.words import Authority, EgressRequest, RuleMatch, Verdict, WireRequest
 from agent.contract.dataclass import replace
 from agent.contract.errors import UserError
+from agent.contract.schema import problems
 
 QUERY_CAP = 4096  # characters of one value
 HEADER_CAP = 1000

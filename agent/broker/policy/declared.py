@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from agent.broker.policy.builtin import GIT, GITHUB, MODEL, USER_AGENT, split_address
 from agent.broker.policy.route import Connection, Route
-from agent.broker.policy.schema import check_schema
 from agent.broker.policy.template import compile_template
 from agent.broker.policy.words import Attach
 from agent.contract.errors import UserError
 from agent.contract.modes import Tier
+from agent.contract.schema import check_schema
 
 ANY_SEGMENT = r"[^\x00-\x1f\x7f/]{1,255}"
 _NOT_SETTABLE = frozenset(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.broker.policy.schema import Schema, problems
 from agent.broker.policy.template import Template
 from agent.broker.policy.words import Attach
 from agent.contract.dataclass import dataclass, field
 from agent.contract.modes import Tier
+from agent.contract.schema import Schema, problems
 
 RESPONSE_CAP = 64 << 20  # bytes; what fits one frame of the channel
 TIMEOUT_S = 30.0

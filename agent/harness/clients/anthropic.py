@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any
+from zlib import crc32
 
 from agent.harness.clients.faults import Fault, FaultKind, ProviderError, from_error_object
 from agent.harness.clients.wire import (
@@ -34,6 +35,7 @@ from agent.harness.loop import (
 )
 
 _MARK = b',"cache_control":{"type":"ephemeral"}'
+_THOUGHTS = ("thinking", "redacted_thinking")
 _STOPS = {
     "max_tokens": ReplyStop.MAX_TOKENS,
     "tool_use": ReplyStop.TOOL_CALLS,
@@ -70,13 +72,13 @@ class AnthropicWire:
 
     def _assistant(self, message: AssistantMessage) -> list[dict[str, Any]]:
         calls = iter(message.calls)
-        if message.wire == self.name and message.blocks:
+        if message.blocks:
             blocks = []
             for block in message.blocks:
                 kind = block.get("type")
                 if kind == "tool_use":
                     blocks.append(_tool_use(next(calls)))  # the loop may have given it another id
-                elif kind != "text" or string(block.get("text")).strip():
+                elif kind in _THOUGHTS or (kind == "text" and string(block.get("text")).strip()):
                     blocks.append(block)  # thinking and its signature go back as they came, in order
         else:
             blocks = [{"type": "text", "text": message.text}] if message.text.strip() else []
@@ -95,10 +97,15 @@ class AnthropicWire:
         return open_object({**fields, "system": [block]}, "messages")
 
     def marked(self, items: list[bytes], settings: Settings) -> list[bytes]:
-        """Marks on the last two messages of ours: what is cached now, and what the last request cached."""
+        """Marks on the last three messages of ours: what is cached now, and what the last request cached.
+
+        That is the second, or the third where a note of ours follows the results. A cache is looked for only some
+        twenty blocks before a mark, and a batch may have more. With the one on the instructions that makes the four
+        that a request may have.
+        """
         if not _caches(settings):
             return items
-        marked, left = list(items), 2
+        marked, left = list(items), 3
         for index in range(len(items) - 1, -1, -1):
             if items[index].startswith(b'{"role":"user"'):
                 marked[index] = items[index][:-3] + _MARK + items[index][-3:]  # before the `}]}` of its last block
@@ -177,7 +184,9 @@ def _caches(settings: Settings) -> bool:
 
 
 def _id(call_id: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]", "_", call_id)  # what this API accepts; other providers' ids may have more
+    """An id as this API accepts it. Other providers' may have more signs; two of them never become the same."""
+    safe = re.sub(r"[^A-Za-z0-9_-]", "_", call_id)
+    return safe if safe == call_id else f"{safe}_{crc32(call_id.encode('utf-8', 'backslashreplace')):08x}"
 
 
 def _tool_use(call: ToolCall) -> dict[str, Any]:

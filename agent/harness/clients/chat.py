@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agent.harness.clients.faults import ProviderError, from_error_object
+from agent.harness.clients.faults import Fault, FaultKind, ProviderError, from_error_object
 from agent.harness.clients.wire import (
     Settings,
     close_object,
@@ -18,6 +18,7 @@ from agent.harness.clients.wire import (
     parse_arguments,
     safe_arguments,
     safe_name,
+    spoken,
     string,
     text_or,
 )
@@ -34,6 +35,8 @@ from agent.harness.loop import (
 
 # Thoughts that a server gave and may want back: DeepSeek and vLLM, OpenRouter, OpenRouter's signed form.
 _THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
+_PIECES = {"reasoning.text": "text", "reasoning.summary": "summary"}  # kinds that are streamed, and what grows
+_BROKEN_OFF = Fault(FaultKind.RETRY, "The model's provider broke its answer off with an error that it did not name.")
 _STOPS = {"length": ReplyStop.MAX_TOKENS, "content_filter": ReplyStop.REFUSAL}
 
 
@@ -58,7 +61,7 @@ class ChatWire:
 
     def _assistant(self, message: AssistantMessage) -> dict[str, Any]:
         entry: dict[str, Any] = {"role": "assistant"}
-        known = mapping(message.blocks[0]) if message.wire == self.name and message.blocks else {}
+        known = mapping(message.blocks[0]) if message.blocks else {}
         extras = known.get("tool_extras", [])
         entry["content"] = message.text if message.text.strip() else (None if message.calls else "(no text)")
         entry.update({key: known[key] for key in _THOUGHTS if key in known})
@@ -103,10 +106,12 @@ class ChatWire:
         choice = choices[0] if choices else {}
         if error := mapping(response.get("error")) or mapping(choice.get("error")):
             raise ProviderError(from_error_object(error))
+        if choice.get("finish_reason") == "error":
+            raise ProviderError(_BROKEN_OFF)
         message = mapping(choice.get("message"))
         entries = listing(message.get("tool_calls"))
         calls = tuple(_call(entry) for entry in entries)
-        text, refusal = string(message.get("content")), string(message.get("refusal"))
+        text, refusal = spoken(message.get("content")), string(message.get("refusal"))
         stop = _STOPS.get(string(choice.get("finish_reason")), ReplyStop.TOOL_CALLS if calls else ReplyStop.END)
         return LlmReply(
             text or refusal,
@@ -148,12 +153,14 @@ class ChatAssembler:
             if error := mapping(choice.get("error")):
                 raise ProviderError(from_error_object(error))
             self._delta(mapping(choice.get("delta")))
+            if choice.get("finish_reason") == "error":
+                raise ProviderError(_BROKEN_OFF)
             if reason := string(choice.get("finish_reason")):
                 self._finish_reason, self.finished = reason, True
 
     def _delta(self, delta: Mapping[str, Any]) -> None:
         for key in ("content", "refusal", "reasoning_content", "reasoning"):
-            if text := string(delta.get(key)):
+            if text := spoken(delta.get(key)):
                 self._pieces.setdefault(key, []).append(text)
         self._details += listing(delta.get("reasoning_details"))
         for piece in listing(delta.get("tool_calls")):
@@ -163,8 +170,9 @@ class ChatAssembler:
         function, new_id = mapping(piece.get("function")), string(piece.get("id"))
         index = piece.get("index")
         known = self._by_index.get(index) if isinstance(index, int) else (self._calls[-1] if self._calls else None)
-        # Some servers leave the index out or always send 0: a new id with a name is a new call.
-        if known is None or (new_id and known["id"] and new_id != known["id"] and function.get("name")):
+        # Some servers leave the index out or always send 0, and the id with it: what has a name of its own is a new
+        # call where its id is another, or where the arguments so far are whole.
+        if known is None or (function.get("name") and _another(known, new_id)):
             known = {"id": "", "name": "", "arguments": []}
             self._calls.append(known)
             if isinstance(index, int):
@@ -191,9 +199,30 @@ class ChatAssembler:
         ]
         message: dict[str, Any] = {key: "".join(pieces) for key, pieces in self._pieces.items()}
         if self._details:
-            message["reasoning_details"] = self._details
+            message["reasoning_details"] = _joined(self._details)
         message["tool_calls"] = calls
         return {**self._top, "choices": [{"message": message, "finish_reason": self._finish_reason}]}
+
+
+def _another(known: Mapping[str, Any], new_id: str) -> bool:
+    if new_id and known["id"]:
+        return bool(new_id != known["id"])
+    arguments = "".join(known["arguments"])
+    return bool(arguments.strip()) and parse_arguments(arguments)[0] is not None
+
+
+def _joined(details: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Thoughts as the server gives them without streaming, and wants them back: pieces of one kind are one entry."""
+    whole: list[dict[str, Any]] = []
+    for piece in details:
+        key = _PIECES.get(string(piece.get("type")))
+        last = whole[-1] if whole else {}
+        if key is None or last.get("type") != piece["type"] or last.get("signature"):  # a signature ends its thought
+            whole.append({**piece, key: [string(piece.get(key))]} if key else dict(piece))
+            continue
+        last.update({name: value for name, value in piece.items() if name != key and value is not None})
+        last[key].append(string(piece.get(key)))
+    return [{name: "".join(v) if isinstance(v, list) else v for name, v in entry.items()} for entry in whole]
 
 
 def _replayed(call: ToolCall) -> str:

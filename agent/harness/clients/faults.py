@@ -32,6 +32,7 @@ class Fault:
         retry_after_s: seconds the provider asked to wait, or None.
         field: for FIELD, the optional request field the server does not take.
         sent: False when the broker refused the request, so that nothing reached the provider.
+        room: for CONTEXT, output tokens that the window has left beside this input, where that is a good part of it.
     """
 
     kind: FaultKind
@@ -39,6 +40,7 @@ class Fault:
     retry_after_s: float | None = None
     field: str = ""
     sent: bool = True
+    room: int = 0
 
 
 class ProviderError(Exception):
@@ -59,16 +61,32 @@ _AUTH_TYPES = frozenset({"authentication_error", "permission_error", "invalid_ap
 # The one date form that HTTP senders may write (RFC 9110, 5.6.7). `email.utils` would cost 10 ms at start.
 _HTTP_DATE = re.compile(r"(\d{2}) (\w{3}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT", re.ASCII)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-# Texts, since only some providers give a code: Anthropic, OpenAI-compatible servers, vLLM, Gemini, Ollama.
+# Texts, since only some providers give a code: Anthropic, OpenAI-compatible servers, vLLM, Gemini, Ollama, llama.cpp,
+# LM Studio, TGI, xAI, Moonshot. The last: more than the tokens that a minute allows, which no wait will change.
 _CONTEXT_TEXTS = (
     "prompt is too long", "exceed context limit", "maximum context length", "context_length_exceeded",
     "context window", "exceeds the maximum number of tokens", "input is too long", "too many tokens in the prompt",
+    "model's context length", "maximum model length", "available context size", "greater than the context length",
+    "`inputs` tokens", "maximum prompt length", "exceeded model token limit", "reduce the length of the messages",
+    "request too large",
 )  # fmt: skip
+# "maximum context length is 16384 tokens … (500 in the messages, 16384 in the completion)", "… 500 input tokens",
+# "input length and `max_tokens` exceed context limit: 188240 + 16384 > 200000"
+_WINDOW = re.compile(r"context length is (?:only )?(\d{1,9})|context limit: \d{1,9} \+ \d{1,9} > (\d{1,9})")
+_INPUT = re.compile(
+    r"(\d{1,9}) (?:in (?:the|your) (?:messages|functions|prompt)|input tokens)|context limit: (\d{1,9}) \+"
+)
 # Request fields that only some servers or models take, with the words a refusal names them by.
 _OPTIONAL_FIELDS = {
     "max_tokens": "max_tokens", "max_completion_tokens": "max_completion_tokens",
     "stream_options": "stream_options", "include": "encrypted", "cache_control": "cache_control",
 }  # fmt: skip
+# Thoughts sent back to a model that cannot open them or knows no such field: OpenAI, Anthropic, Groq, Mistral.
+_THOUGHT_TEXTS = (
+    "could not be verified", "`signature` in `thinking`", "signature in thinking", "property 'reasoning",
+    "reasoning is not supported", "reasoning input is not enabled", "reasoning_content", "reasoning_details",
+)  # fmt: skip
+THOUGHTS = "thoughts"
 
 
 def from_status(status: int, headers: Mapping[str, str], body: bytes, now: float) -> Fault:
@@ -83,14 +101,14 @@ def from_status(status: int, headers: Mapping[str, str], body: bytes, now: float
     error = _error_object(body)
     text = _sentence(f"HTTP {status}", error, body)
     kind, field = _kind(status, error, body)
-    return Fault(kind, text, retry_after(headers, now), field)
+    return Fault(kind, text, retry_after(headers, now), field, room=_room(_text(error, body)))
 
 
 def from_error_object(error: Mapping[str, Any]) -> Fault:
     """Read an error that came inside a 200, as an event or instead of a response."""
     status = error.get("status") or error.get("code")
     kind, field = _kind(status if isinstance(status, int) else 0, error, b"")
-    return Fault(kind, _sentence("error inside the answer", error, b""), None, field)
+    return Fault(kind, _sentence("error inside the answer", error, b""), None, field, room=_room(_text(error, b"")))
 
 
 def refused(code: str, message: str) -> Fault:
@@ -122,21 +140,34 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 def _kind(status: int, error: Mapping[str, Any], body: bytes) -> tuple[FaultKind, str]:
     codes = {string(error.get("type")), string(error.get("code"))}
-    text = (string(error.get("message")) or body[:2000].decode("utf-8", "replace")).lower()
+    text = _text(error, body).lower()
     if codes & _QUOTA_TYPES:
         return FaultKind.PERMANENT, ""
     if status in (401, 403) or codes & _AUTH_TYPES:
         return FaultKind.AUTH, ""
-    if status in _RETRY_STATUS or status >= 500 or codes & _RETRY_TYPES:
-        return FaultKind.RETRY, ""
     if status == 413 or "context_length_exceeded" in codes or any(words in text for words in _CONTEXT_TEXTS):
         return FaultKind.CONTEXT, ""
+    if status in _RETRY_STATUS or status >= 500 or codes & _RETRY_TYPES:
+        return FaultKind.RETRY, ""
     if status in (400, 422):
+        if "invalid_encrypted_content" in codes or any(words in text for words in _THOUGHT_TEXTS):
+            return FaultKind.FIELD, THOUGHTS
         param = string(error.get("param")).split("[")[0].split(".")[0]
         for field, words in _OPTIONAL_FIELDS.items():
             if param == field or (not param and words in text):
                 return FaultKind.FIELD, field
     return FaultKind.PERMANENT, ""
+
+
+def _room(text: str) -> int:
+    """Output tokens that are left, or 0: where less than a quarter of the window is, the history has to go instead."""
+    window = _WINDOW.search(text)
+    taken = [int(number) for found in _INPUT.findall(text) for number in found if number]
+    if window is None or not taken:
+        return 0
+    most = int(window[1] or window[2])
+    left = most - sum(taken)
+    return left if left >= most // 4 else 0
 
 
 def _error_object(body: bytes) -> Mapping[str, Any]:
@@ -150,7 +181,13 @@ def _error_object(body: bytes) -> Mapping[str, Any]:
     return {"message": error} if isinstance(error, str) else mapping(error)
 
 
+def _text(error: Mapping[str, Any], body: bytes) -> str:
+    """What the provider said; a router such as OpenRouter quotes what the model's own provider told it."""
+    said = string(error.get("message")) or body[:2000].decode("utf-8", "replace")
+    quoted = string(mapping(error.get("metadata")).get("raw"))
+    return f"{said} {quoted[:2000]}" if quoted else said
+
+
 def _sentence(what: str, error: Mapping[str, Any], body: bytes) -> str:
     name = string(error.get("type")) or string(error.get("code"))
-    text = string(error.get("message")) or body[:300].decode("utf-8", "replace")
-    return " ".join(f"The model's provider answered {what} {name}: {text[:500]}".split())
+    return " ".join(f"The model's provider answered {what} {name}: {_text(error, body)[:500]}".split())

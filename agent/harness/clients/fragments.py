@@ -6,15 +6,25 @@ what it adds, and request N+1 starts with request N byte for byte (cache marks a
 
 from __future__ import annotations
 
+from agent.contract.dataclass import replace
+from agent.harness.clients.faults import THOUGHTS
 from agent.harness.clients.wire import Settings, Wire
-from agent.harness.loop import LoopTool, Message
+from agent.harness.loop import AssistantMessage, LoopTool, Message
 
 
 class Fragments:
-    """The encoded history of one run in one wire format."""
+    """The encoded history of one run for one model.
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    Thoughts are signed or sealed for the model that had them, so that to another one, of the same format too, they are
+    an error; and a server may not know its own again. Such turns are told without them.
+    """
+
+    def __init__(self, wire: Wire, maker: str) -> None:
+        """Args:
+        maker: `AssistantMessage.wire` of this model's own turns.
+        """
+        self._wire, self._maker = wire, maker
+        self._thoughts = True
         self._messages: list[Message] = []
         self._items: list[bytes] = []
         self._ends: list[int] = []
@@ -30,6 +40,9 @@ class Fragments:
         max_output: int | None,
     ) -> bytes:
         """The request's body. Messages that were sent before are not encoded again."""
+        if self._thoughts and THOUGHTS in settings.drop:
+            self._thoughts = False
+            self._messages, self._items, self._ends = [], [], []
         self._take(messages)
         marked = self._wire.marked(self._items, settings)
         head = self._opening(settings, system, tools)
@@ -44,9 +57,14 @@ class Fragments:
             del self._messages[same:], self._ends[same:]
             del self._items[self._ends[-1] if self._ends else 0 :]
         for message in messages[same:]:
-            self._items.extend(self._wire.items(message))
+            self._items.extend(self._wire.items(self._told(message)))
             self._messages.append(message)
             self._ends.append(len(self._items))
+
+    def _told(self, message: Message) -> Message:
+        if not isinstance(message, AssistantMessage) or (self._thoughts and message.wire == self._maker):
+            return message
+        return replace(message, blocks=())
 
     def _opening(self, settings: Settings, system: str, tools: tuple[LoopTool, ...]) -> bytes:
         key = (settings.model, frozenset(settings.drop), settings.system_role, system, id(tools))

@@ -75,7 +75,8 @@ class _Model:
             extra=dict(options.pop("body", {})),
         )
         self.price: Price | None = find_price(entry["model"], options.pop("price", None))
-        self.fragments = Fragments(self.wire)
+        self.maker = f"{self.wire.name} {self.connection} {self.settings.model}"
+        self.fragments = Fragments(self.wire, self.maker)
 
 
 class ModelClient:
@@ -148,7 +149,7 @@ class ModelClient:
             exchange = Exchange(self._broker, model.wire, request.cancel, self._clock, self._now)
             try:
                 reply = exchange.run(model.connection, model.path, model.query, body, model.idle_s, deadline)
-                return replace(reply, usage=_priced(reply.usage, model.price))
+                return replace(reply, usage=_priced(reply.usage, model.price), wire=model.maker)
             except ProviderError as exc:
                 self._wasted += _priced(exchange.wasted, model.price)
                 self._answer_fault(model, request, exc.fault, attempt, deadline)
@@ -160,6 +161,10 @@ class ModelClient:
         if request.cancel.cancelled:
             raise CancelledError("The run was cancelled.", self._wasted)
         if fault.kind is FaultKind.CONTEXT:
+            if 0 < fault.room < (model.settings.max_output or 0):  # it is our output limit that does not fit
+                model.settings.max_output = fault.room
+                self._log("model.retry", reason=fault.message, attempt=attempt, wait_s=0.0)
+                return
             raise ContextError(fault.message, self._wasted)
         if fault.kind is FaultKind.FIELD and _learn(model.settings, fault):
             self._log("model.retry", reason=fault.message, attempt=attempt, wait_s=0.0)

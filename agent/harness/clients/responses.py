@@ -18,6 +18,7 @@ from agent.harness.clients.wire import (
     parse_arguments,
     safe_arguments,
     safe_name,
+    spoken,
     string,
     text_or,
 )
@@ -32,7 +33,7 @@ from agent.harness.loop import (
     Usage,
 )
 
-_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_ENDS = frozenset({"response.completed", "response.incomplete"})
 
 
 class ResponsesWire:
@@ -61,20 +62,20 @@ class ResponsesWire:
 
     def _assistant(self, message: AssistantMessage) -> list[dict[str, Any]]:
         calls = iter(message.calls)
-        if message.wire == self.name and message.blocks:
+        if message.blocks:
             items = []
             for block in message.blocks:
                 kind = block.get("type")
                 if kind == "function_call":
                     items.append(_function_call(next(calls)))
                 elif kind == "reasoning" and block.get("encrypted_content"):
-                    items.append({key: value for key, value in block.items() if key != "status"})
-                elif kind == "message" and (said := _said(block)).strip():
+                    items.append({key: value for key, value in block.items() if key != "status" and value is not None})
+                elif kind == "message" and (said := spoken(block.get("content"))).strip():
                     phase = {"phase": block["phase"]} if block.get("phase") else {}
                     items.append({"type": "message", "role": "assistant", "content": said, **phase})
         else:
-            spoken = {"type": "message", "role": "assistant", "content": message.text}
-            items = [spoken] if message.text.strip() else []
+            text = {"type": "message", "role": "assistant", "content": message.text}
+            items = [text] if message.text.strip() else []
             items += [_function_call(call) for call in calls]
         return items
 
@@ -105,12 +106,12 @@ class ResponsesWire:
         return ResponsesAssembler()
 
     def reply(self, response: Mapping[str, Any]) -> LlmReply:
-        if error := mapping(response.get("error")):
-            raise ProviderError(from_error_object(error))
+        if mapping(response.get("error")) or response.get("status") in ("failed", "cancelled"):
+            raise _failed(response)
         output = listing(response.get("output"))
         calls = tuple(_call(item) for item in output if item.get("type") == "function_call")
         messages = [item for item in output if item.get("type") == "message"]
-        text = "".join(_said(item) for item in messages)
+        text = "".join(spoken(item.get("content")) for item in messages)
         refusal = "".join(string(part.get("refusal")) for item in messages for part in listing(item.get("content")))
         stop = ReplyStop.TOOL_CALLS if calls else ReplyStop.END
         if response.get("status") == "incomplete":
@@ -135,6 +136,8 @@ class ResponsesAssembler:
         kind = string(data.get("type")) or event
         if kind == "error":
             raise ProviderError(from_error_object(mapping(data.get("error")) or data))
+        if kind == "response.failed":
+            raise _failed(mapping(data.get("response")))
         if kind == "response.output_item.done":
             self._items.append(mapping(data.get("item")))
         elif kind.endswith(".delta"):
@@ -149,9 +152,9 @@ class ResponsesAssembler:
         return {**self._response, "output": listing(self._response.get("output")) or self._items}
 
 
-def _said(item: Mapping[str, Any]) -> str:
-    content = item.get("content")
-    return content if isinstance(content, str) else "".join(string(part.get("text")) for part in listing(content))
+def _failed(response: Mapping[str, Any]) -> ProviderError:
+    error = mapping(response.get("error")) or {"type": "server_error", "message": "It gave no reason."}
+    return ProviderError(from_error_object(error))
 
 
 def _function_call(call: ToolCall) -> dict[str, Any]:

@@ -20,13 +20,13 @@ CHARS_PER_TOKEN = 4  # rough, for budgets where a provider reports no usage
 
 @dataclass
 class Settings:
-    """How to speak to one model. `drop` and `output_field` are learned from what a server refuses.
+    """How to speak to one model. `drop`, `max_output` and `output_field` are learned from what a server refuses.
 
     Attributes:
         model: name as the provider wants it.
         max_output: most output tokens of one turn, or None for the server's default.
         extra: fields from trusted configuration that are merged into the request body.
-        drop: optional fields this server does not take.
+        drop: optional fields, and other parts of a request, that this server does not take.
         output_field: name of the output limit in Chat Completions, which differs by model.
         system_role: `system` or `developer`, in Chat Completions.
         cache: put cache marks (Messages).
@@ -66,7 +66,7 @@ class Wire(Protocol):
     headers: Mapping[str, str]
 
     def items(self, message: Message) -> tuple[bytes, ...]:
-        """JSON of the list entries that carry one message."""
+        """JSON of the list entries that carry one message; its blocks, where it has some, are this format's."""
         ...
 
     def head(self, settings: Settings, system: str, tools: tuple[LoopTool, ...]) -> bytes:
@@ -179,6 +179,11 @@ def listing(value: Any) -> list[Mapping[str, Any]]:
 def string(value: Any) -> str:
     """A foreign string, or an empty one."""
     return value if isinstance(value, str) else ""
+
+
+def spoken(content: Any) -> str:
+    """Text of a message's content: one string, or parts, of which some are text. An image among them is left out."""
+    return content if isinstance(content, str) else "".join(string(part.get("text")) for part in listing(content))
 
 
 def estimated(input_bytes: int, output_chars: int) -> Usage:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent.harness.loop.errors import BudgetError, CancelledError, ContextError, DeadlineError, LlmError
-from agent.harness.loop.ports import LlmPort, OptimizerPort
-from agent.harness.loop.watch import AuthGate, Ended, Watch
-from agent.harness.loop.words import Limits, LlmReply, LlmRequest, LoopTool, Message, StopReason, Usage
+from agent.harness.loop.ports import LlmPort, OptimizerPort, Unchanged
+from agent.harness.loop.watch import AuthGate, Watch
+from agent.harness.loop.words import (
+    Limits,
+    LlmReply,
+    LlmRequest,
+    LoopTool,
+    Message,
+    ReplyStop,
+    StopReason,
+    ToolCall,
+    Usage,
+)
 
 _LINGER_S = 0.5  # for an adapter to notice a cancel and say what its half answer cost
 _STOPS = {
@@ -37,7 +47,7 @@ class Asker:
     """The model's side of one run. `log` gets an event's name and fields.
 
     Attributes:
-        usage: sum over all turns, failed ones included.
+        usage: sum over all turns, failed and late ones included.
         turns: requests made.
     """
 
@@ -79,25 +89,31 @@ class Asker:
             try:
                 reply = self._complete(self._view(history, overflow=False))
             except ContextError as exc:
-                self.usage += exc.usage
                 before = self._sent
                 if (view := self._view(history, overflow=True)) == before:
                     raise LlmError(f"The history does not fit and cannot be made shorter. {exc}") from exc
                 reply = self._complete(view)
         except LlmError as exc:
-            self.usage += exc.usage
             raise Stop(_STOPS.get(type(exc), StopReason.ERROR), str(exc) or type(exc).__name__) from exc
-        self.usage += reply.usage
         self._context = reply.usage.total_tokens
         return reply
 
     def _view(self, history: list[Message], *, overflow: bool) -> tuple[Message, ...]:
         grown = self._sent + tuple(history[self._seen :])
-        view = self.optimizer.optimize(grown, self._context, overflow=overflow)
+        view = self._optimized(grown, overflow=overflow)
         if view is not grown:
             self._context = 0  # the next turn is no longer bounded from below by the last one
             self.log("agent.compacted", before=len(grown), after=len(view), overflow=overflow)
         self._sent, self._seen = view, len(history)
+        return view
+
+    def _optimized(self, grown: tuple[Message, ...], *, overflow: bool) -> tuple[Message, ...]:
+        if type(self.optimizer) is Unchanged:  # no thread for what does nothing
+            return grown
+        job = self.watch.foreign(lambda: tuple(self.optimizer.optimize(grown, self._context, overflow=overflow)))
+        if job.error is not None:
+            raise LlmError(f"The history could not be made to fit: {type(job.error).__name__}: {job.error}")
+        view: tuple[Message, ...] = job.value
         return view
 
     def _complete(self, view: tuple[Message, ...]) -> LlmReply:
@@ -112,18 +128,27 @@ class Asker:
             self.watch.cancel,
         )
         self.log("model.request", messages=len(view))
-        try:
-            job = self.watch.foreign(lambda: self.gate.call(lambda: self.llm.complete(request)), linger_s=_LINGER_S)
-        except Ended as ended:
-            if isinstance(ended.error, LlmError):
-                self.usage += ended.error.usage  # what was streamed until then was paid for
-            raise
+        job = self.watch.foreign(lambda: self.gate.call(lambda: self._paid(request)), linger_s=_LINGER_S)
         if isinstance(job.error, LlmError):
             raise job.error
-        if job.error is not None or not isinstance(job.value, LlmReply):
-            raise LlmError(f"The model's adapter failed: {type(job.error or job.value).__name__}: {job.error}")
+        if job.error is not None:
+            raise LlmError(f"The model's adapter failed: {type(job.error).__name__}: {job.error}")
         reply: LlmReply = job.value
         self._log_reply(reply, job.seconds)
+        return reply
+
+    def _paid(self, request: LlmRequest) -> LlmReply:
+        """Ask, and count what it cost.
+
+        Counted here, in the adapter's thread, so that nothing is lost where a credential is recovered in between
+        or the run has ended before the answer came.
+        """
+        try:
+            reply = _checked(self.llm.complete(request))
+        except LlmError as exc:
+            self.usage += exc.usage
+            raise
+        self.usage += reply.usage
         return reply
 
     def _log_reply(self, reply: LlmReply, seconds: float) -> None:
@@ -132,3 +157,35 @@ class Asker:
             "model.response", text=reply.text, calls=calls, stop=reply.stop.value, usage=reply.usage,
             model=reply.model, ms=round(seconds * 1000, 3),
         )  # fmt: skip
+
+
+_REPLY: Mapping[str, type | tuple[type, ...]] = {
+    "text": str, "calls": (tuple, list), "stop": ReplyStop, "usage": Usage, "blocks": (tuple, list), "wire": str,
+    "model": str,
+}  # fmt: skip
+_CALL: Mapping[str, type | tuple[type, ...]] = {
+    "id": str, "name": str, "arguments": (type(None), Mapping), "raw": str, "problem": str,
+}  # fmt: skip
+
+
+def _checked(reply: object) -> LlmReply:
+    """The reply when each field of it is of its type.
+
+    Raises:
+        TypeError: it is none, or a field is not; an adapter that passes a provider's null on is found here, and
+            not by whatever reads the history later.
+    """
+    if not isinstance(reply, LlmReply):
+        raise TypeError(f"it gave back {type(reply).__name__}, which is no LlmReply")
+    _check_fields(reply, _REPLY)
+    for call in reply.calls:
+        if not isinstance(call, ToolCall):
+            raise TypeError(f"one of the calls is {type(call).__name__}, which is no ToolCall")
+        _check_fields(call, _CALL)
+    return reply
+
+
+def _check_fields(value: LlmReply | ToolCall, kinds: Mapping[str, type | tuple[type, ...]]) -> None:
+    for name, kind in kinds.items():
+        if not isinstance(part := getattr(value, name), kind):
+            raise TypeError(f"`{name}` of a {type(value).__name__} may not be {type(part).__name__}")

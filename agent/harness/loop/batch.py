@@ -10,9 +10,11 @@ Order of decisions, first one answers:
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agent.harness.loop.errors import BlockedError
 from agent.harness.loop.ports import HooksPort, PermitAll
@@ -140,8 +142,8 @@ class Batch:
             yield group
 
     def _start(self, call: ToolCall) -> Job:
-        run, arguments = self.box.by_name[call.name].run, dict(call.arguments or {})
-        return self.watch.workers.start(lambda: self.gate.call(lambda: run(arguments)))
+        run, arguments = self.box.by_name[call.name].run, call.arguments or {}
+        return self.watch.workers.start(lambda: self.gate.call(lambda: _called(run, arguments)))
 
     def _collect(self, call: ToolCall, job: Job, results: dict[str, CallResult]) -> Halt | None:
         cap = self.limits.tool_timeout_s
@@ -162,11 +164,11 @@ class Batch:
             # The type alone: a message may quote a file's name or a page, and would stand unframed (S1).
             text = f"{call.name} failed ({type(job.error).__name__})."
             self._note(results, call, text, ms=job.seconds * 1000)
-        elif not isinstance(job.value, ToolResult) or not isinstance(job.value.text, str):
+        elif job.value is None:
             self._note(results, call, f"{call.name} gave back something that is no result.", ms=job.seconds * 1000)
         else:
             text = job.value.text if job.value.text.strip() else NO_OUTPUT
-            self._note(results, call, text, is_error=bool(job.value.is_error), ms=job.seconds * 1000)
+            self._note(results, call, text, is_error=job.value.is_error, ms=job.seconds * 1000)
         return halt
 
     def _deny(self, results: dict[str, CallResult], call: ToolCall, code: str, reason: str) -> None:
@@ -178,3 +180,19 @@ class Batch:
     ) -> None:
         results[call.id] = CallResult(call.id, call.name, text, is_error)
         self.log("tool.result", id=call.id, name=call.name, text=text, is_error=is_error, ms=round(ms, 3))
+
+
+def _called(run: Callable[[Mapping[str, Any]], object], arguments: Mapping[str, Any]) -> ToolResult | None:
+    """In the tool's thread: a result in plain types, or None for what is none.
+
+    All that is the tool's own is touched here alone, where what it raises, or hangs in, costs this one call: texts and
+    flags with methods of their own, an error that cannot be told. And it gets its own copy of the arguments, since
+    the history keeps what the model wrote.
+    """
+    try:
+        result = run(copy.deepcopy(dict(arguments)))
+    except BlockedError as exc:
+        raise BlockedError(str(exc)) from exc
+    if not isinstance(result, ToolResult) or not isinstance(text := result.text, str):
+        return None
+    return ToolResult(str.__str__(text), bool(result.is_error))

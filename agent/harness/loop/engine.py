@@ -27,6 +27,7 @@ from agent.harness.loop.progress import Progress, Verdict
 from agent.harness.loop.watch import AuthGate, Ended, Watch
 from agent.harness.loop.words import (
     AssistantMessage,
+    CallResult,
     CancelToken,
     Limits,
     LlmReply,
@@ -80,7 +81,7 @@ def run_loop(
         ids: makes ids for calls that came with an empty or repeated one.
 
     Returns:
-        The result, for every way a run can end; a failing adapter does not raise.
+        The result, for every way a run can end; a port that fails does not raise.
 
     Raises:
         ValueError: two tools have the same name.
@@ -90,6 +91,10 @@ def run_loop(
     watch = Watch(clock, limits.timeout_s, cancel or CancelToken())
     asker = Asker(llm, optimizer or Unchanged(), gate, watch, system, box.offered, limits)
     return _Run(asker, Batch(box, hooks, gate, watch, limits), task, structured, logger, ids).run()
+
+
+class _Unrecorded(Exception):
+    """The logger failed: nothing more is done."""
 
 
 class _Run:
@@ -114,6 +119,14 @@ class _Run:
 
     def run(self) -> LoopResult:
         try:
+            return self._end(*self._to_the_end())
+        except _Unrecorded as exc:
+            return self._unrecorded(str(exc))
+        finally:
+            self._watch.workers.close()
+
+    def _to_the_end(self) -> tuple[StopReason, str]:
+        try:
             while True:
                 self._asker.check_limits()
                 reply = self._asker.ask(self._messages)
@@ -127,11 +140,9 @@ class _Run:
                 else:
                     self._settle(reply)
         except Stop as stop:
-            return self._end(stop.stop_reason, stop.reason)
+            return stop.stop_reason, stop.reason
         except Ended as ended:
-            return self._end(StopReason.CANCELLED if ended.cancelled else StopReason.TIMEOUT, str(ended))
-        finally:
-            self._watch.workers.close()
+            return (StopReason.CANCELLED if ended.cancelled else StopReason.TIMEOUT), str(ended)
 
     def _mend(self, reply: LlmReply) -> None:
         # Half a tool call is never run, whether or not what there is of it parses.
@@ -219,5 +230,15 @@ class _Run:
             tuple(self._messages), self._asker.turns, self._calls,
         )  # fmt: skip
 
+    def _unrecorded(self, problem: str) -> LoopResult:
+        last = self._messages[-1]
+        if isinstance(last, AssistantMessage) and last.calls:
+            lost = "What it did is not known: the run could not be recorded."
+            self._messages.append(ToolMessage(tuple(CallResult(c.id, c.name, lost, is_error=True) for c in last.calls)))
+        return self._result(StopReason.ERROR, f"The run could not be recorded: {problem}")
+
     def _log(self, event: str, /, **fields: Any) -> None:
-        self._logger.event(event, {"turn": self._asker.turns, **fields})
+        try:
+            self._logger.event(event, {"turn": self._asker.turns, **fields})
+        except Exception as exc:
+            raise _Unrecorded(f"{type(exc).__name__}: {exc}") from exc

@@ -29,7 +29,8 @@ class LoggerPort(Protocol):
     All carry `turn`. Events and their further fields: `agent.rendered` tools · `model.request` messages ·
     `model.response` text calls stop usage model ms · `tool.call` id name arguments raw · `tool.denied` id name
     code reason · `tool.result` id name text is_error ms · `agent.note` text · `agent.compacted` before after
-    overflow · `agent.stop` stop_reason reason. The loop calls from one thread. An adapter may add its own
+    overflow · `agent.stop` stop_reason reason. The loop calls from one thread; what
+    raises here ends the run as error, since what cannot be recorded must not go on. An adapter may add its own
     events, such as `model.retry`, from the thread that it runs in while the loop waits for it.
     """
 

@@ -126,9 +126,9 @@ class AssistantMessage:
     Attributes:
         text: what it said; may be empty when it made calls.
         calls: in order, with ids that are unique in the history.
-        blocks: opaque provider content to be replayed as it is (reasoning, signatures); only the adapter
-            whose `wire` made them can read them.
-        wire: name of the wire format of `blocks`.
+        blocks: opaque provider content to be replayed as it is (reasoning, signatures), to the model alone that
+            made them.
+        wire: the adapter's own word for who made `blocks`.
     """
 
     text: str

@@ -10,52 +10,79 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.broker.config import schema as config_schema
-from agent.broker.policy.schema import Problem, check_schema, problems
 from agent.contract.errors import UserError
+from agent.contract.schema import check_schema, problems
 
 
 @pytest.mark.parametrize(
     ("schema", "value", "expected"),
     [
-        ({"type": "string"}, 3, [Problem((), "expected a text", "type")]),
-        ({"type": ["string", "null"]}, 3, [Problem((), "expected a text or nothing", "type")]),
-        ({"type": "integer"}, True, [Problem((), "expected a whole number", "type")]),
-        ({"const": False}, 0, [Problem((), "expected False", "const")]),
-        ({"enum": []}, "x", [Problem((), "expected one of nothing (none is configured)", "enum")]),
-        ({"enum": ["a"]}, "b", [Problem((), "expected one of 'a'", "enum")]),
-        ({"minLength": 1}, "", [Problem((), "expected at least 1 characters", "minLength")]),
-        ({"maxLength": 1}, "ab", [Problem((), "expected at most 1 characters", "maxLength")]),
-        ({"pattern": "^a$"}, "b", [Problem((), "expected a text of the form ^a$", "pattern")]),
+        ({"type": "string"}, 3, [((), "expected a text", "type")]),
+        ({"type": ["string", "null"]}, 3, [((), "expected a text or nothing", "type")]),
+        ({"type": "integer"}, True, [((), "expected a whole number", "type")]),
+        ({"const": False}, 0, [((), "expected False", "const")]),
+        ({"enum": []}, "x", [((), "expected one of nothing (none is configured)", "enum")]),
+        ({"enum": ["a"]}, "b", [((), "expected one of 'a'", "enum")]),
+        ({"minLength": 1}, "", [((), "expected at least 1 characters", "minLength")]),
+        ({"maxLength": 1}, "ab", [((), "expected at most 1 characters", "maxLength")]),
+        ({"pattern": "^a$"}, "b", [((), "expected a text of the form ^a$", "pattern")]),
         (
             {"startsWith": "heads/x/"},
             "heads/y",
-            [Problem((), "expected a text that begins with heads/x/", "startsWith")],
+            [((), "expected a text that begins with heads/x/", "startsWith")],
         ),
-        ({"minimum": 1}, 0, [Problem((), "expected at least 1", "minimum")]),
-        ({"maximum": 1}, 2, [Problem((), "expected at most 1", "maximum")]),
-        ({"exclusiveMinimum": 0}, 0, [Problem((), "expected more than 0", "exclusiveMinimum")]),
-        ({"minItems": 1}, [], [Problem((), "expected at least 1 entries", "minItems")]),
-        ({"maxItems": 1}, [1, 2], [Problem((), "expected at most 1 entries", "maxItems")]),
-        ({"uniqueItems": True}, [1, 1], [Problem((), "expected no entry twice", "uniqueItems")]),
-        ({"items": {"type": "null"}}, [None, 1], [Problem((1,), "expected nothing", "type")]),
-        ({"required": ["a"]}, {}, [Problem(("a",), "expected, and missing", "required")]),
+        ({"minimum": 1}, 0, [((), "expected at least 1", "minimum")]),
+        ({"maximum": 1}, 2, [((), "expected at most 1", "maximum")]),
+        ({"exclusiveMinimum": 0}, 0, [((), "expected more than 0", "exclusiveMinimum")]),
+        ({"minItems": 1}, [], [((), "expected at least 1 entries", "minItems")]),
+        ({"maxItems": 1}, [1, 2], [((), "expected at most 1 entries", "maxItems")]),
+        ({"uniqueItems": True}, [1, 1], [((), "expected no entry twice", "uniqueItems")]),
+        ({"items": {"type": "null"}}, [None, 1], [((1,), "expected nothing", "type")]),
+        ({"required": ["a"]}, {}, [(("a",), "expected, and missing", "required")]),
         (
             {"properties": {"a": {}}, "additionalProperties": False},
             {"b": 1},
-            [Problem(("b",), "not a known key; known here: a", "additionalProperties")],
+            [(("b",), "not a known key; known here: a", "additionalProperties")],
         ),
-        ({"additionalProperties": {"type": "null"}}, {"b": 1}, [Problem(("b",), "expected nothing", "type")]),
-        ({"patternProperties": {"^x": {"type": "null"}}}, {"xy": 1}, [Problem(("xy",), "expected nothing", "type")]),
-        ({"not": {"enum": ["a"]}}, "a", [Problem((), "expected another value than this one", "not")]),
-        ({"anyOf": [{"type": "null"}, {"const": 1}]}, 2, [Problem((), "expected nothing", "type")]),
-        ({"$defs": {"n": {"type": "null"}}, "$ref": "#/$defs/n"}, 2, [Problem((), "expected nothing", "type")]),
+        ({"additionalProperties": {"type": "null"}}, {"b": 1}, [(("b",), "expected nothing", "type")]),
+        ({"patternProperties": {"^x": {"type": "null"}}}, {"xy": 1}, [(("xy",), "expected nothing", "type")]),
+        ({"not": {"enum": ["a"]}}, "a", [((), "expected another value than this one", "not")]),
+        ({"anyOf": [{"type": "null"}, {"const": 1}]}, 2, [((), "expected nothing", "type")]),
+        ({"$defs": {"n": {"type": "null"}}, "$ref": "#/$defs/n"}, 2, [((), "expected nothing", "type")]),
     ],
 )
-def test_each_keyword_names_what_was_expected(schema: dict[str, Any], value: object, expected: list[Problem]) -> None:
+def test_each_keyword_names_what_was_expected(
+    schema: dict[str, Any], value: object, expected: list[tuple[tuple[str | int, ...], str, str]]
+) -> None:
     """One row a keyword: the whole list of problems."""
     check_schema(schema)
 
-    assert list(problems(schema, value)) == expected
+    found = list(problems(schema, value))
+
+    assert [(problem.path, problem.message, problem.keyword) for problem in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"a": {"b": 3}}, ("b", "maximum", 2, 3)),
+        ({"a": {"b": "x"}}, ("b", "type", "integer", "x")),
+        ({"a": {}}, ("b", "required", ["b"], None)),
+        ({"a": {"b": 1, "c": 4}}, ("c", "additionalProperties", False, 4)),
+    ],
+)
+def test_a_problem_holds_what_was_wanted_and_what_was_there(value: object, expected: tuple[object, ...]) -> None:
+    """For words other than ours: a tool's arguments are told in the words of the model's own schema."""
+    inner = {
+        "properties": {"b": {"type": "integer", "maximum": 2}},
+        "required": ["b"],
+        "additionalProperties": False,
+    }
+
+    (found,) = problems({"properties": {"a": inner}}, value)
+
+    assert found.path[0] == "a"
+    assert (found.path[1], found.keyword, found.wanted, found.value) == expected
 
 
 @pytest.mark.parametrize(
@@ -100,6 +127,12 @@ def test_a_ref_that_git_would_not_take_is_no_ref(name: str) -> None:
         ({"$ref": "#/$defs/none"}, "leads nowhere"),
         ({"pattern": "("}, "no regular expression"),
         ({"patternProperties": {"(": {}}}, "no regular expression"),
+        ({"properties": []}, "'properties' cannot be"),
+        ({"required": "a"}, "'required' cannot be"),
+        ({"minLength": "1"}, "'minLength' cannot be"),
+        ({"additionalProperties": 1}, "'additionalProperties' cannot be"),
+        ({"type": "text"}, "type 'text' is not one of"),
+        ({"type": ["string", "text"]}, "type 'text' is not one of"),
     ],
 )
 def test_a_schema_that_would_not_be_held_to_in_full_is_refused(schema: object, match: str) -> None:
