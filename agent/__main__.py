@@ -84,7 +84,7 @@ def _command(name: str) -> Command | None:
 
         return lambda rest: explain(rest, command=name)
     if name == "view":
-        from agent.viewer import main as view
+        from agent.viewer.command import main as view
 
         return view
     if name == "replay":

@@ -260,7 +260,7 @@ class Launch:
 
     def _put_back(self) -> None:
         """Ownership and the real git folder, from the journal that the broker wrote before each act."""
-        from agent.broker.git.prepare import undo
+        from agent.broker.git.journal import undo
 
         for sentence in undo(self.state / "prepare"):
             print(f"::notice::{sentence}", flush=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.broker.git.prepare import undo
+from agent.broker.git.journal import undo
 from agent.launch_place import STATE
 
 

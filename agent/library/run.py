@@ -21,7 +21,7 @@ from typing import Any
 from agent import __version__
 from agent.broker.closing import settle
 from agent.broker.egress import Egress, Reach, make_transport
-from agent.broker.git.prepare import JOURNAL, undo
+from agent.broker.git.journal import JOURNAL, undo
 from agent.broker.limits import Meter
 from agent.broker.operations import Operations
 from agent.broker.policy.decide import Policy

@@ -23,7 +23,7 @@ from agent.broker.report.summary import comment, summary
 from agent.broker.state import RunState
 from agent.broker.transcript import Transcript
 from agent.contract.outcomes import StopReason
-from agent.viewer import write_page
+from agent.viewer.page import write_page
 from tests.support import oracles
 
 SECRET = "ghs_CANARY" + "k7QzXw19bTk7QzXw19bTLm4RpV8nZc"

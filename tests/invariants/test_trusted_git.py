@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.broker.git.journal import undo
 from agent.broker.git.materialise import bring_to, materialise
-from agent.broker.git.prepare import prepare, undo
+from agent.broker.git.prepare import prepare
 from agent.broker.git.publish import Publisher
 from agent.broker.git.rules import BranchRules, TreeRules
 from agent.broker.git.run import OPTIONS, Git

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.broker.git.fetch import Fetcher
-from agent.broker.git.prepare import prepare, undo
+from agent.broker.git.journal import undo
+from agent.broker.git.prepare import prepare
 from agent.broker.git.protocol import PackAnswer, line, packets
 from agent.broker.git.shadow import ShadowGit
 from agent.broker.git.workspace import open_shadow, open_worktree

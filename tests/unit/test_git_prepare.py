@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from agent.broker.git.credentials import secret_values
-from agent.broker.git.journal import undo_acts
-from agent.broker.git.prepare import JOURNAL, Prepared, prepare, undo
+from agent.broker.git.journal import JOURNAL, undo, undo_acts
+from agent.broker.git.prepare import Prepared, prepare
 from agent.broker.git.workspace import open_shadow, open_worktree
 from agent.contract.errors import UserError
 from tests.support.checkouts import git, make_checkout
@@ -627,7 +627,8 @@ def test_a_real_mount_is_prepared_and_put_back(checkout: Path, tmp_path: Path) -
     before = listing(checkout)
     script = tmp_path / "run.py"
     script.write_text(
-        "import sys\nfrom pathlib import Path\nfrom agent.broker.git.prepare import prepare, undo\n"
+        "import sys\nfrom pathlib import Path\n"
+        "from agent.broker.git.journal import undo\nfrom agent.broker.git.prepare import prepare\n"
         "w, s = Path(sys.argv[1]), Path(sys.argv[2])\n"
         "print(prepare(w, s).inside is not None, undo(s))\n"
     )

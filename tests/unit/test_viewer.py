@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from agent.broker.redact import Redactor
 from agent.broker.transcript import Transcript
 from agent.contract.errors import UserError
-from agent.viewer import main, render, write_page
+from agent.viewer.command import main
+from agent.viewer.page import render, write_page
 from tests.support.artifacts import folder
 from tests.unit.viewer_chromium import CHROMIUM, Browser, browser
 

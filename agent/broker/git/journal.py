@@ -28,6 +28,7 @@ from agent.broker.git.objects import display
 from agent.broker.git.ownership import discard, entries, findings, hand_over, take_back
 from agent.contract.dataclass import dataclass
 
+JOURNAL = "prepare.jsonl"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -102,6 +103,15 @@ class Journal:
     def close(self) -> None:
         """Close the file; undoing reads it by name."""
         os.close(self._fd)
+
+
+def undo(state_dir: Path) -> tuple[str, ...]:
+    """Undo `prepare` of this state folder. Nothing of the agent may be alive; may be called again, also after a crash.
+
+    Returns:
+        Sentences for the report; empty when all is as before.
+    """
+    return undo_acts(state_dir / JOURNAL).sentences()
 
 
 def undo_acts(path: Path) -> Restored:

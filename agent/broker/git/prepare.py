@@ -26,15 +26,13 @@ from agent.broker.git.gitdir import (
     read_shallow,
     submodules_apart,
 )
-from agent.broker.git.journal import Journal, undo_acts
+from agent.broker.git.journal import JOURNAL, Journal, undo_acts
 from agent.broker.git.ownership import hand_over
 from agent.broker.git.place import Place, make_place
 from agent.broker.git.run import SEARCH_PATH, Git
 from agent.broker.git.throwaway import Source, build
 from agent.contract.dataclass import dataclass
 from agent.contract.errors import UserError
-
-JOURNAL = "prepare.jsonl"
 
 
 @dataclass(frozen=True)
@@ -116,15 +114,6 @@ def prepare(
         shutil.rmtree(scratch, ignore_errors=True)
     journal.close()
     return prepared
-
-
-def undo(state_dir: Path) -> tuple[str, ...]:
-    """Undo `prepare`. Nothing of the agent may be alive; may be called again, also after a crash.
-
-    Returns:
-        Sentences for the report; empty when all is as before.
-    """
-    return undo_acts(state_dir / JOURNAL).sentences()
 
 
 class _Preparation:
