@@ -10,7 +10,6 @@ House rules:
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -22,10 +21,11 @@ from agent.broker.policy.template import Template, compile_template
 from agent.contract.dataclass import dataclass, replace
 from agent.contract.errors import ToolInputError, UserError
 from agent.contract.modes import Tier
+from agent.contract.regex import regex
 from agent.contract.schema import problems
 
 ARGUMENTS_CAP = 50_000  # bytes: one word of a command line holds at most 131,071
-_PLACE = re.compile(r"\{([a-z_]+)\}")
+_PLACE = regex(r"\{([a-z_]+)\}")
 _ANY = "\ue000"  # stands for every value of a placeholder: no literal of a route is this text
 
 

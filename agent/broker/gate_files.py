@@ -6,8 +6,9 @@ emptied passes. Nobody can tell an honest change of a test from that, so a perso
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+
+from agent.contract.regex import regex
 
 SHOWN = 30
 
@@ -17,13 +18,9 @@ _CONFIGURATION = frozenset(
     "build.gradle build.gradle.kts pom.xml gemfile rakefile .rspec phpunit.xml phpunit.xml.dist composer.json "
     "cmakelists.txt .golangci.yml .golangci.yaml .mocharc.json .mocharc.yml .pre-commit-config.yaml".split()
 )
-_CONFIGURATION_FORM = re.compile(
-    r"(?:jest|vitest|vite|playwright|eslint|babel|karma|cypress)\.config\.[a-z]+|\.eslintrc.*"
-)
+_CONFIGURATION_FORM = regex(r"(?:jest|vitest|vite|playwright|eslint|babel|karma|cypress)\.config\.[a-z]+|\.eslintrc.*")
 _FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "e2e", "testdata", "fixtures", "__snapshots__"})
-_TEST_FILE = re.compile(
-    r"test_.*|.*[._-](?:test|tests|spec)\.[a-z]+|.*_test|.*Tests?\.(?:java|kt|cs|swift|php)|.*\.snap"
-)
+_TEST_FILE = regex(r"test_.*|.*[._-](?:test|tests|spec)\.[a-z]+|.*_test|.*Tests?\.(?:java|kt|cs|swift|php)|.*\.snap")
 
 
 def read_by_gates(changed: Iterable[str], named: Iterable[str]) -> tuple[str, ...]:

@@ -15,14 +15,15 @@ from agent.broker.event import COMMENT_EVENTS, PULL_EVENTS, Skip, Trigger
 from agent.contract.dataclass import dataclass, field
 from agent.contract.errors import UnknownModeError, UserError
 from agent.contract.modes import MODES, Mode, get_mode
+from agent.contract.regex import regex
 
 WORDS = ("review", "fix-ci", "plan", "implement")
 
 _PULL_ACTIONS = frozenset({"opened", "reopened", "synchronize", "ready_for_review", "review_requested"})
-_LINE_END = re.compile(r"\r\n|\n|\r")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_INK = re.compile(r"[^\r\n]")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_LINE_END = regex(r"\r\n|\n|\r")
+_COMMENT = regex(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_INK = regex(r"[^\r\n]")
+_FENCE = regex(r" {0,3}(`{3,}|~{3,})")
 
 
 @dataclass(frozen=True)

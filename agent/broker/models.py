@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from agent.contract.dataclass import dataclass, field, replace
 from agent.contract.errors import UserError
+from agent.contract.regex import regex
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def without_key(models: Sequence[Model]) -> tuple[Model, ...] | None:
 
 
 # An address is told in manifest and transcript, so no key may stand in it.
-_CREDENTIAL = re.compile(r"key|token|secret|passw|auth|sig|code", re.IGNORECASE)
+_CREDENTIAL = regex(r"key|token|secret|passw|auth|sig|code", re.IGNORECASE)
 
 
 def _split(base_url: str, prefix: str) -> tuple[str, str, tuple[tuple[str, str], ...]]:

@@ -8,7 +8,6 @@ harness did to it.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -25,6 +24,7 @@ from agent.contract.errors import Refusal, ToolInputError, UpstreamError
 from agent.contract.fingerprint import is_own
 from agent.contract.modes import Tier
 from agent.contract.neutral import neutralise
+from agent.contract.regex import regex
 
 OWN_TEXT_GATE = "own_text"
 USAGE_CAP = 32 << 20  # bytes of one answer looked at for its usage
@@ -32,7 +32,7 @@ BODY_CAP = 8 << 20  # bytes of one body: a review's hundred comments, of the lon
 TEXT_KEYS = ("body", "title")
 
 OWN_MARK = "<!-- airlock"
-_OWN = re.compile(r"/(issues|pulls)/comments/(\d+)$")
+_OWN = regex(r"/(issues|pulls)/comments/(\d+)$")
 
 
 class EgressOperation:

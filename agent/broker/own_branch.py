@@ -20,12 +20,13 @@ from agent.broker.event import Trigger
 from agent.broker.gate import Gate
 from agent.broker.mode import Wish
 from agent.broker.request import request_of
+from agent.contract.regex import regex
 
 _PLACE = r"this (?:branch|pr|pr's branch|pull request|pull request's branch)"
 _ON = rf"on {_PLACE}\b"  # anything may follow: `on this branch: rename the flag`
 _TO = rf"(?:push|commit) (?:it |directly )?(?:to|on) {_PLACE}\s*(?:$|[.,:;!])"  # not `push to this branch fails`
-_ASKS = re.compile(rf"\s*(?:[-*] )?(?:please )?(?:{_ON}|{_TO})", re.IGNORECASE)
-_FENCE = re.compile(r" {0,3}(?:`{3,}|~{3,})")
+_ASKS = regex(rf"\s*(?:[-*] )?(?:please )?(?:{_ON}|{_TO})", re.IGNORECASE)
+_FENCE = regex(r" {0,3}(?:`{3,}|~{3,})")
 
 
 def asked_branch(trigger: Trigger, gate: Gate, wish: Wish, never: frozenset[str]) -> str | None:

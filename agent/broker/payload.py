@@ -7,17 +7,17 @@ hostile, and a wrong shape must read as absent, which the gate takes as "restric
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from agent.contract.errors import UserError
+from agent.contract.regex import regex
 
 PAYLOAD_CAP = 32 << 20  # GitHub's own cap on a payload is 25 MB
 
-_LOGIN = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,98}[A-Za-z0-9_-])?(?:\[bot\])?")
-_FULL_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
-_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_LOGIN = regex(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,98}[A-Za-z0-9_-])?(?:\[bot\])?")
+_FULL_NAME = regex(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
+_SHA = regex(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def parse(payload: bytes) -> dict[str, Any]:

@@ -9,15 +9,15 @@ House rules:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 from agent.contract.errors import Refusal, UserError
+from agent.contract.regex import regex
 
 GITHUB_TOKEN, PUSH_TOKEN, API_KEY = "github-token", "push-token", "api-key"  # names, not values
 
-_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
+_NAME = regex(r"[A-Z_][A-Z0-9_]{0,99}")
 
 
 class SecretUnavailable(Refusal):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 
 from agent.contract.errors import UserError
+from agent.contract.regex import regex
 
 SMUGGLE_LENGTH = 20  # characters of a payload's text in `task` that cannot be chance
 
@@ -68,7 +68,7 @@ def _unescaped(wish: str) -> str:
     return _ESCAPE.sub(lambda m: _ESCAPED.get(m[1]) or chr(int(m[2], 16)), wish)
 
 
-_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))')
+_ESCAPE = regex(r'\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))')
 _ESCAPED = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 

@@ -6,21 +6,20 @@ inside the model's text is escaped in JSON, so text cannot imitate a usage field
 
 from __future__ import annotations
 
-import re
-
 from agent.contract.dataclass import dataclass, replace
+from agent.contract.regex import regex
 
-_FIELD = re.compile(
+_FIELD = regex(
     rb'(?<!\\)"(input_tokens|prompt_tokens|output_tokens|completion_tokens|'
     rb'cache_read_input_tokens|cache_creation_input_tokens|cached_tokens)"\s*:\s*(\d{1,12})'
 )
 
 
-_END = re.compile(
+_END = regex(
     rb'(?<!\\)"type"\s*:\s*"(?:message_stop|response\.(?:completed|incomplete|failed))"|'
     rb'(?<!\\)"(?:finish_reason|stop_reason)"\s*:\s*"'
 )
-_SAID = re.compile(
+_SAID = regex(
     rb'(?<!\\)"(?:text|thinking|partial_json|content|refusal|reasoning|reasoning_content|arguments|delta)"\s*:\s*'
     rb'"((?:[^"\\]|\\.)*+)"'
 )

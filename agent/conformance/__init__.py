@@ -48,6 +48,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         said = f"--llm {options.llm} cannot be loaded: {exc}. Give MODULE:FACTORY of a module that Python finds here."
         print(f"airlock conformance: {said}", file=sys.stderr)
         return 2
+    if not callable(factory):
+        print(
+            f"airlock conformance: --llm {options.llm} cannot be called: name a factory, MODULE:FACTORY.",
+            file=sys.stderr,
+        )
+        return 2
     broken = 0
     for finding in each_finding(factory):
         print(f"{'held  ' if not finding.problem else 'BROKEN'} {finding.behaviour.sentence}", flush=True)

@@ -6,11 +6,12 @@ import re
 import unicodedata
 
 from agent.contract.neutral_code import open_fence, outside, strict_code
+from agent.contract.regex import regex
 
 LIMIT = 65_536
 """Characters of a body that GitHub takes (github-contract section 2)."""
 
-MARK = re.compile(r"<!-- airlock:[A-Za-z0-9:._=,-]{1,160} -->")
+MARK = regex(r"<!-- airlock:[A-Za-z0-9:._=,-]{1,160} -->")
 """Our own hidden marks. They hold no blanks, so no words can hide in one."""
 
 

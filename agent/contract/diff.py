@@ -6,12 +6,12 @@ lines on side LEFT (github-contract section 6). GitHub refuses a whole review fo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from agent.contract.dataclass import dataclass, replace
+from agent.contract.regex import regex
 
-_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_HUNK = regex(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 
 LEFT, RIGHT = "LEFT", "RIGHT"
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from agent.contract.cut import MARK
 from agent.contract.dataclass import dataclass
+from agent.contract.regex import regex
 
 ACTIONS_LOGIN = "github-actions[bot]"
 """Author of everything that a workflow's GITHUB_TOKEN writes."""
@@ -20,8 +21,8 @@ ACTIONS_LOGIN = "github-actions[bot]"
 SAME_WORDS = 0.3
 """Share of common words (Jaccard) from which two texts on the same code are one finding."""
 
-_MARK = re.compile(r"<!-- airlock:([a-z]{1,20}):([A-Za-z0-9._=,-]{1,80})(?::(\d{1,5}))? -->")
-_WORD = re.compile(r"[a-z_][a-z0-9_]{2,}")
+_MARK = regex(r"<!-- airlock:([a-z]{1,20}):([A-Za-z0-9._=,-]{1,80})(?::(\d{1,5}))? -->")
+_WORD = regex(r"[a-z_][a-z0-9_]{2,}")
 _COMMON = frozenset(
     "the and that this with for from are not but can may will would should when which into its has".split()
 )

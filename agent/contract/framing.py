@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
 
+from agent.contract.regex import regex
+
 TAG = "untrusted-content"
 
 DATA_SENTENCE = (
@@ -74,16 +76,16 @@ def fold(text: str) -> str:
 
 
 # Ways to write a character that some decoder undoes. `&amp;lt;`, `%253C` and `\\u003c` are undone in two steps.
-_ENCODED = re.compile(
+_ENCODED = regex(
     r"&(?:amp;|#0{0,9}38;|#x0{0,9}26;){0,8}+(?:#0{0,9}\d{1,7}|#x0{0,9}[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});?"
     r"|%(?:25){0,8}+[0-7][0-9a-f]"
     r"|\\(?:\\{0,8}+)(?:u\{?0{0,4}[0-9a-f]{2,6}\}?|x\{?0{0,4}[0-9a-f]{2,6}\}?|0{0,2}[01]?[0-7]{2})"
     r"|=(?:3[CE]|2F)",
     re.IGNORECASE,
 )
-_DIGITS = re.compile(r"(?:\\0{0,2}|[ux]\{?|%(?:25)*|=)0*([0-9a-f]{1,7})\}?\Z", re.IGNORECASE)
+_DIGITS = regex(r"(?:\\0{0,2}|[ux]\{?|%(?:25)*|=)0*([0-9a-f]{1,7})\}?\Z", re.IGNORECASE)
 _LEVELS = 8  # encodings within encodings that are undone; chains of `&amp;` and backslashes count as one
-_MARK = re.compile(r"<[^a-z0-9<>]{0,8}(?:[a-z0-9]{1,12}:)?[^a-z0-9<>]{0,8}untrusted[^a-z0-9<>]{0,4}content")
+_MARK = regex(r"<[^a-z0-9<>]{0,8}(?:[a-z0-9]{1,12}:)?[^a-z0-9<>]{0,8}untrusted[^a-z0-9<>]{0,4}content")
 _BLOCK = 512  # characters folded together; a place inside is only looked for where a mark was found
 
 
@@ -201,7 +203,7 @@ def escape_marks(text: str) -> str:
 
 # --- making the invisible visible ---------------------------------------------------------------------------
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+_CONTROLS = regex(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 
 def _shown(char: str) -> str:

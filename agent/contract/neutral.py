@@ -16,29 +16,28 @@ from html.entities import html5
 from agent.contract.cut import LIMIT, MARK, cut, size
 from agent.contract.dataclass import dataclass
 from agent.contract.neutral_code import Span, lenient_code, outside, strict_code
+from agent.contract.regex import regex
 
 BREAK = "\u200b"
 """Zero-width space: ends a mention, a keyword or a tag name without showing."""
 
-_ENTITY = re.compile(r"&(#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
+_ENTITY = regex(r"&(#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
 _MEDIA = (
     "img|image|source|video|audio|picture|track|embed|iframe|frame|object|applet|link|input|svg|script|style|base|meta"
 )
-_TAG = re.compile(rf"(?i)<(?=(?:{_MEDIA})\b)|<(?=[!?])")
-_IMAGE = re.compile(r"!(?=\[)")
-_DIRECT = re.compile(r"!\[[^\[\]\n]{0,500}\]\(")
-_MENTION = re.compile(r"(?<![A-Za-z0-9_])@(?=[A-Za-z0-9])")
-_URL = re.compile(
-    r"(?:^|[\s(*_~<\"'])https?://[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?/[\w.~:/?#!$&'*+,;=%@-]*\Z", re.A
-)
-_CLOSER = re.compile(
+_TAG = regex(rf"(?i)<(?=(?:{_MEDIA})\b)|<(?=[!?])")
+_IMAGE = regex(r"!(?=\[)")
+_DIRECT = regex(r"!\[[^\[\]\n]{0,500}\]\(")
+_MENTION = regex(r"(?<![A-Za-z0-9_])@(?=[A-Za-z0-9])")
+_URL = regex(r"(?:^|[\s(*_~<\"'])https?://[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d+)?/[\w.~:/?#!$&'*+,;=%@-]*\Z", re.A)
+_CLOSER = regex(
     r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)(?::\s*|\s+)[*_~\[(<\"']{0,4}"
     r"(?=(?:[\w.-]+/[\w.-]+)?#\d|GH-\d|https?://\S+/(?:issues|pull|discussions)/\d)"
 )
-_SLASH = re.compile(r"(?m)^[ \t>]*(/)(?=[A-Za-z][A-Za-z-])")
-_BOT_WORD = re.compile(r"(?im)^[ \t>]*(bors|homu|ok|test|retest)(?=\s+(?:\S+))")
-_BOT_PHRASE = re.compile(r"(?i)(?:bors|homu)\s+\S|ok\s+to\s+test|(?:re)?test\s+this\s+please|retest\s*$")
-_BOT_NAME = re.compile(
+_SLASH = regex(r"(?m)^[ \t>]*(/)(?=[A-Za-z][A-Za-z-])")
+_BOT_WORD = regex(r"(?im)^[ \t>]*(bors|homu|ok|test|retest)(?=\s+(?:\S+))")
+_BOT_PHRASE = regex(r"(?i)(?:bors|homu)\s+\S|ok\s+to\s+test|(?:re)?test\s+this\s+please|retest\s*$")
+_BOT_NAME = regex(
     r"(?im)^[ \t>]*(@)(?=(?:dependabot|renovate|mergify|bors|homu|rustbot|coderabbit|copilot|claude|codex|"
     r"github-actions|k8s-ci-robot|snyk|greenkeeper|sourcery|gemini)[\w-]*)"
 )
@@ -46,10 +45,10 @@ _COMMANDS = (
     "set-env|set-output|save-state|add-path|add-mask|add-matcher|remove-matcher|warning|error|debug|notice|group|"
     "endgroup|echo|stop-commands|internal-set-repo-path"
 )
-_COMMAND = re.compile(rf"(?im)^[ \t\u00a0\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*(::)(?=(?:{_COMMANDS})\b)")
-_LOG_COMMAND = re.compile(r"##(?=\[[A-Za-z]|vso\[)", re.I)
-_HIDDEN_NOTE = re.compile(r"(?m)^ {0,3}\[[^\]\n]{1,200}\](?=:[ \t]*(?:#|<>)(?:\s|$))")
-_DROPPED = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+_COMMAND = regex(rf"(?im)^[ \t\u00a0\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*(::)(?=(?:{_COMMANDS})\b)")
+_LOG_COMMAND = regex(r"##(?=\[[A-Za-z]|vso\[)", re.I)
+_HIDDEN_NOTE = regex(r"(?m)^ {0,3}\[[^\]\n]{1,200}\](?=:[ \t]*(?:#|<>)(?:\s|$))")
+_DROPPED = regex(r"[\x00-\x08\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 _ROUNDS = 12
 
 Edit = tuple[int, int, str]

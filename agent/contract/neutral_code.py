@@ -8,17 +8,18 @@ as simple scanners do.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
+
+from agent.contract.regex import regex
 
 Span = tuple[int, int]
 
-_FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\n]*)")
-_NESTED_FENCE = re.compile(r"[ \t]*(?:(?:>|[-+*]|\d{1,9}[.)])[ \t]*)+(?:`{3,}|~{3,})")
-_HTML_START = re.compile(r"[ \t]*(?:(?:>|[-+*]|\d{1,9}[.)])[ \t]*)*<")
-_RAW_BLOCK = re.compile(r"(?i)<(?:pre|script|style|textarea)\b")
-_TAINT = re.compile(r"<[A-Za-z/!?]|\$")
-_RUNS = re.compile(r"`+")
+_FENCE = regex(r"( {0,3})(`{3,}|~{3,})([^\n]*)")
+_NESTED_FENCE = regex(r"[ \t]*(?:(?:>|[-+*]|\d{1,9}[.)])[ \t]*)+(?:`{3,}|~{3,})")
+_HTML_START = regex(r"[ \t]*(?:(?:>|[-+*]|\d{1,9}[.)])[ \t]*)*<")
+_RAW_BLOCK = regex(r"(?i)<(?:pre|script|style|textarea)\b")
+_TAINT = regex(r"<[A-Za-z/!?]|\$")
+_RUNS = regex(r"`+")
 
 
 def strict_code(body: str) -> list[Span]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from agent.contract.errors import Refusal, ToolInputError
 from agent.contract.framing import fold
 from agent.contract.gitignore import PatternError, glob_regex
+from agent.contract.regex import regex
 
 PATH_CAP = 4095  # bytes, PATH_MAX without its NUL
 NAME_CAP = 255  # bytes, NAME_MAX
@@ -20,7 +21,7 @@ DEFAULT_PROTECTED = (".git", ".github")
 
 # What some file system or git on some platform takes for `.git`: NTFS drops trailing dots and spaces and knows
 # streams (`.git::$INDEX_ALLOCATION`) and short names; HFS+ ignores invisible characters; both ignore case.
-_GIT_NAME = re.compile(r"(?:\.git[. ]*(?::.*)?|gi(?:t|[0-9a-f]{4})~[0-9]+[. ]*(?::.*)?)\Z", re.DOTALL)
+_GIT_NAME = regex(r"(?:\.git[. ]*(?::.*)?|gi(?:t|[0-9a-f]{4})~[0-9]+[. ]*(?::.*)?)\Z", re.DOTALL)
 
 
 def repository_relative(path: str, root: str) -> str:

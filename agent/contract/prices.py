@@ -9,14 +9,14 @@ from __future__ import annotations
 import functools
 import json
 import pkgutil
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from agent.contract.dataclass import dataclass
+from agent.contract.regex import regex
 
 # What may follow a known name and still be that model: a date, `latest`, or a platform's version mark.
-_SUFFIX = re.compile(r"(-latest|-\d{8}|-\d{4}-\d{2}-\d{2}|-\d{3}|@\d{8}|-v\d+(:\d+)?)?")
+_SUFFIX = regex(r"(-latest|-\d{8}|-\d{4}-\d{2}-\d{2}|-\d{3}|@\d{8}|-v\d+(:\d+)?)?")
 
 
 @dataclass(frozen=True)

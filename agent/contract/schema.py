@@ -15,6 +15,7 @@ from typing import Any
 
 from agent.contract.dataclass import dataclass
 from agent.contract.errors import UserError
+from agent.contract.regex import regex
 
 Schema = Mapping[str, Any]
 
@@ -39,7 +40,7 @@ _TYPES = {
     "object": "an object",
     "null": "nothing",
 }
-_BAD_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|//|@\{|(?:^|/)\.|\.lock(?:/|$)|\.$|/$|^/|^@$|^-")
+_BAD_REF = regex(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|//|@\{|(?:^|/)\.|\.lock(?:/|$)|\.$|/$|^/|^@$|^-")
 
 
 @dataclass(frozen=True)

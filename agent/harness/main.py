@@ -187,12 +187,9 @@ def _warm() -> None:
     import encodings.idna  # noqa: F401
     import tempfile  # noqa: F401
 
-    import re2
+    import re2  # noqa: F401
 
     import agent.harness.tools.ci_logs  # noqa: F401
-    from agent.harness.tools.ci_logs.trouble import trouble
 
-    trouble()
-    re2.compile("a")
     for name in NAMES:
         playbook(name)

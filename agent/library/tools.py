@@ -71,7 +71,7 @@ def _guarded(name: str, run: Run, timeout_s: float) -> Run:
 
         def work() -> None:
             try:
-                found.append(run(arguments, context))
+                found.append(_called(name, run, arguments, context))
             except BaseException as exc:  # noqa: BLE001 - SystemExit of a tool must not end a thread unheard
                 found.append(exc)
 
@@ -82,19 +82,24 @@ def _guarded(name: str, run: Run, timeout_s: float) -> Run:
             text = f"{name} did not come back within {timeout_s:g} s and was left behind."
             return ToolOutput(text, is_error=True, untrusted=False)
         outcome = found[0]
-        if isinstance(outcome, AirlockError):
-            # its words may be a third party's: framed like any output, where a built-in's own would stand bare
-            return ToolOutput(str(outcome), is_error=True)
         if isinstance(outcome, BaseException):
             raise outcome if isinstance(outcome, Exception) else RuntimeError(type(outcome).__name__)
-        return _output(name, outcome)
+        return outcome
 
     return guarded
 
 
+def _called(name: str, run: Run, arguments: Mapping[str, Any], context: Any) -> ToolOutput:
+    try:
+        return _output(name, run(arguments, context))
+    except AirlockError as exc:
+        # its words may be a third party's: framed like any output, where a built-in's own would stand bare
+        return ToolOutput(str(exc), is_error=True)
+
+
 def _output(name: str, output: object) -> ToolOutput:
-    """A plain copy: a subclass could answer differently each time it is asked."""
-    if not isinstance(output, ToolOutput) or not isinstance(output.text, str):
+    """A plain copy, made in the tool's thread: a subclass could answer differently each time, raise, or hang."""
+    if not isinstance(output, ToolOutput) or not isinstance(text := output.text, str):
         text = f"{name} gave back {type(output).__name__}, which is no ToolOutput with a text."
         return ToolOutput(text, is_error=True)
-    return ToolOutput(str(output.text), is_error=bool(output.is_error), untrusted=output.untrusted is not False)
+    return ToolOutput(str.__str__(text), is_error=bool(output.is_error), untrusted=output.untrusted is not False)

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent.broker.redact import Redactor
 from agent.broker.transcript import cap
+from agent.contract.regex import regex
 
 COMPARED: Mapping[str, tuple[str, ...]] = {
     "agent.rendered": ("turn", "tools"),
@@ -20,7 +21,7 @@ COMPARED: Mapping[str, tuple[str, ...]] = {
 }
 """Events of the harness in which two runs of one record must agree, and the fields that count."""
 
-_MARKER = re.compile(r"\[redacted:[^\]\n]{0,80}\]|\[\d+ characters left out\]")
+_MARKER = regex(r"\[redacted:[^\]\n]{0,80}\]|\[\d+ characters left out\]")
 _SHAPES = Redactor({})
 
 

@@ -102,3 +102,5 @@ def test_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--llm", "tests.conformance.test_adapters:LosesCalls"]) == 1
     assert "BROKEN Each call of a turn" in capsys.readouterr().out
     assert main(["--llm", "tests.conformance.test_adapters:Nothing"]) == 2
+    assert main(["--llm", "docs.examples.llm_adapter"]) == 2
+    assert "docs.examples.llm_adapter cannot be called" in capsys.readouterr().err

@@ -153,6 +153,47 @@ def test_junk_is_an_error_of_the_tool(junk: Any) -> None:
     assert "which is no ToolOutput" in output.text
 
 
+def test_a_result_that_hangs_when_it_is_looked_at_is_left_behind() -> None:
+    """Reading a result is the tool's time too."""
+    release = threading.Event()
+
+    class Slow(ToolOutput):
+        def __getattribute__(self, name: str) -> Any:
+            release.wait(60)
+            return super().__getattribute__(name)
+
+    output = call(lambda _a, _c: Slow("x"), timeout_s=0.05)
+    release.set()
+    assert "left behind" in output.text
+
+
+def test_an_error_that_cannot_be_told_only_fails() -> None:
+    """Its words raise: that is the tool's error then, and nothing waits for it."""
+
+    class Mute(ToolInputError):
+        def __str__(self) -> str:
+            raise LookupError("no words")
+
+    with pytest.raises(LookupError):
+        call(raising(Mute("x")))
+
+
+def test_a_text_with_methods_of_its_own_becomes_plain() -> None:
+    """None of them is ever called."""
+
+    class Text(str):
+        __slots__ = ()
+
+        def strip(self, _chars: str | None = None, /) -> str:
+            raise RuntimeError("called")
+
+        __str__ = __eq__ = strip  # type: ignore[assignment]
+        __hash__ = str.__hash__
+
+    output = call(lambda _a, _c: ToolOutput(Text("plain")))
+    assert (type(output.text), output.text) == (str, "plain")
+
+
 @pytest.mark.parametrize(("given", "framed"), [(True, True), (False, False), (None, True), (0, True), ("no", True)])
 def test_only_an_honest_false_takes_the_frame_away(given: Any, framed: bool) -> None:
     """S1: a slip leaves the frame on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from tests.support.model_run import WIRES, entry
 from tests.support.model_server import ModelServer, Slow, Status, Turn
 
 FOLDER = Path(agent.harness.loop.__file__).parent
+ROOT = FOLDER.parents[2]
 
 
 def test_loop_imports_nothing_but_the_standard_library() -> None:
@@ -38,6 +40,23 @@ def test_loop_is_one_short_file() -> None:
 
     assert lines["engine.py"] < 250
     assert max(lines.values()) < 300
+
+
+def test_the_example_runs() -> None:
+    """docs/examples/loop_alone.py as a reader would start it: both calls are answered, one of them with an error."""
+    command = [sys.executable, str(ROOT / "docs/examples/loop_alone.py")]
+    done = subprocess.run(command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "completed: In stock: 12 apples; no article pears. (542 tokens)"
+
+
+def test_the_page_names_every_argument() -> None:
+    """docs/library.md has each argument of `run_loop`."""
+    page = (ROOT / "docs/library.md").read_text()
+    names = [name for name in inspect.signature(run_loop).parameters if name != "llm"]
+
+    assert [name for name in names if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -17,8 +17,9 @@ from agent.broker.redact.growing import Growing
 from agent.broker.redact.redactor import Redactor
 from agent.contract.dataclass import replace
 from agent.contract.modes import Tier
+from agent.contract.regex import regex
 
-_NAME = re.compile(rb'(?<!\\)"name":"([^"\\]*\[redacted:[^"\\]*)"')
+_NAME = regex(rb'(?<!\\)"name":"([^"\\]*\[redacted:[^"\\]*)"')
 
 
 class OutgoingText:

@@ -9,15 +9,16 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable
+
+from agent.contract.regex import regex
 
 BURST = 250.0  # points at once: fifty objects of one push
 RATE = 10.0  # points a second
 READ, WRITE = 1.0, 5.0
 
-_OBJECT = re.compile(r"/git/(?:blobs|trees|commits)\Z")
+_OBJECT = regex(r"/git/(?:blobs|trees|commits)\Z")
 
 
 class Pace:

@@ -7,15 +7,15 @@ shows in the index: the size it noted is not the blob's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from enum import StrEnum
 
 from agent.broker.git.index import IndexEntry
 from agent.broker.git.objects import Entry
 from agent.broker.git.shadow import ShadowGit
+from agent.contract.regex import regex
 
-_CONVERTS = re.compile(rb"eol=crlf|filter=|working-tree-encoding|ident")
+_CONVERTS = regex(rb"eol=crlf|filter=|working-tree-encoding|ident")
 _POINTER = b"version https://git-lfs.github.com/spec/"
 
 

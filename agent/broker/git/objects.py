@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from agent.contract.dataclass import dataclass
 from agent.contract.errors import ToolInputError
+from agent.contract.regex import regex
 
 FILE, EXECUTABLE, LINK, GITLINK, TREE = "100644", "100755", "120000", "160000", "040000"
 """The only modes that a tree of ours may hold."""
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
-_SHA = re.compile(r"[0-9a-f]{40}")
+_SHA = regex(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ Acceptance rules of `check_changes`:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 
 from agent.broker.git.objects import (
@@ -33,11 +32,12 @@ from agent.broker.git.objects import (
 from agent.broker.git.protected import covers, patterns_of, within
 from agent.contract.dataclass import dataclass, field
 from agent.contract.errors import Refusal
+from agent.contract.regex import regex
 
 ALWAYS_PROTECTED = (".git", ".github")
 
-_OWN_NAME = re.compile(r"[A-Za-z0-9._/@+=-]+")
-_LIKE_SHA = re.compile(r"[0-9a-fA-F]{40}([0-9a-fA-F]{24})?")
+_OWN_NAME = regex(r"[A-Za-z0-9._/@+=-]+")
+_LIKE_SHA = regex(r"[0-9a-fA-F]{40}([0-9a-fA-F]{24})?")
 _NEVER_IN_REF = set(" ~^:?*[\\\x7f") | {chr(c) for c in range(32)}
 
 

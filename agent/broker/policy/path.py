@@ -10,17 +10,17 @@ House rules (R09, F03):
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import lru_cache
 from urllib.parse import quote, unquote_to_bytes
 
 from agent.contract.dataclass import dataclass
+from agent.contract.regex import regex
 
 PATH_CAP = 4096
 
-_RAW_SEGMENT = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-F]{2})+")
-_ENCODED = re.compile(r"%([0-9A-F]{2})")
+_RAW_SEGMENT = regex(r"(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-F]{2})+")
+_ENCODED = regex(r"%([0-9A-F]{2})")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _MEANINGFUL = frozenset("/\\%?;")
 # Kept as they are on the wire; everything else that is allowed is sent percent-encoded.

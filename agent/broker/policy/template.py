@@ -11,8 +11,9 @@ from collections.abc import Mapping
 
 from agent.contract.dataclass import dataclass
 from agent.contract.errors import UserError
+from agent.contract.regex import regex
 
-_PARAM = re.compile(r"\{([a-z_]+)(\.\.\.)?\}")
+_PARAM = regex(r"\{([a-z_]+)(\.\.\.)?\}")
 
 
 @dataclass(frozen=True)

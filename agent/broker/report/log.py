@@ -7,13 +7,13 @@ together into a command (red-team R15).
 
 from __future__ import annotations
 
-import re
 import threading
 from typing import BinaryIO
 
 from agent.broker.redact import Redactor
 from agent.broker.redact.forms import ordinary
 from agent.broker.report.plain import inert_lines, one_line, visible
+from agent.contract.regex import regex
 
 ANNOTATION_CAP = 4000  # characters of one message; GitHub shows ten annotations a step, each cut at 64 KB
 LEVELS = frozenset({"error", "warning", "notice"})
@@ -130,7 +130,7 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-_STOP = re.compile(r"(?i)stop-commands")
+_STOP = regex(r"(?i)stop-commands")
 
 
 def _data(text: str) -> str:

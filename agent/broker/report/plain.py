@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import re
 
+from agent.contract.regex import regex
+
 LINE_CAP = 4000  # characters; a web log does not show more of a line anyhow
 
 # Cc but TAB and LF; Cf; line and paragraph separators; lone surrogates. A test compares it with unicodedata.
-_UNSEEN = re.compile(
+_UNSEEN = regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"
 )
-_OLD_COMMAND = re.compile(r"##(?=[\w.-]*\[)")
-_START = re.compile(r"(?m)^([^\S\n]*):(?=:)")
+_OLD_COMMAND = regex(r"##(?=[\w.-]*\[)")
+_START = regex(r"(?m)^([^\S\n]*):(?=:)")
 
 
 def visible(text: str) -> str:

@@ -6,20 +6,19 @@ mentioned, nothing is closed, loaded or commanded by a report.
 
 from __future__ import annotations
 
-import re
-
 from agent.broker.report.facts import RAISE, Cap, RunReport
 from agent.broker.report.log import duration
 from agent.broker.report.markdown import code, details, table
 from agent.contract.neutral import BREAK, neutralise
 from agent.contract.neutral_code import open_fence, outside, strict_code
 from agent.contract.outcomes import StopReason
+from agent.contract.regex import regex
 
 SUMMARY_CAP = 300_000  # UTF-16 units, at most 900,000 bytes: over 1,048,576 the runner drops the summary whole
 COMMENT_CAP = 60_000  # UTF-16 units of 65,536: what redaction and neutralising may add fits in between
 WORDS_CAP = 40_000  # of the model's last words in a comment
 ROWS = 100
-_TAG = re.compile(r"<(?=[A-Za-z/])")
+_TAG = regex(r"<(?=[A-Za-z/])")
 
 _SIGN = {
     "done": "✅",

@@ -6,7 +6,6 @@ The list of offered names comes from the broker, which computed it from mode, ti
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from agent.contract.dataclass import dataclass
 from agent.contract.errors import Refusal, ToolInputError, ToolPermissionError, UpstreamError, UserError
 from agent.contract.framing import clip, escape, frame, show_invisible
 from agent.contract.modes import TOOL_TIERS, Tier
+from agent.contract.regex import regex
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.loop.errors import BlockedError, LlmError
 from agent.harness.loop.words import LoopTool, ToolResult
@@ -22,7 +22,7 @@ from agent.harness.tools.context import NotedOutput, ToolContext
 from agent.harness.tools.names import imitated
 from agent.kernel.channel import CallFailed, ChannelError
 
-TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+TOOL_NAME = regex(r"[a-z][a-z0-9_]{0,63}\Z")
 
 OUTPUT_CAP = 48_000
 """Characters of one framed result, a last resort: about 12,000 tokens. Tools page far below it."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.contract.errors import ToolInputError, UpstreamError
 from agent.contract.modes import Tier
+from agent.contract.regex import regex
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools.context import NotedOutput, ToolContext
 from agent.harness.tools.github_api import NUMBER, NUMBER_ARG, GitHub, login, number_of, schema
@@ -20,8 +20,8 @@ BAD = ("failure", "timed_out", "startup_failure", "action_required", "cancelled"
 
 _CHECK_TEXT = 8000  # characters of what another app's check says
 _JOBS = 4  # jobs whose logs one call reads; each extract has its own limit
-_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
-_JOB_URL = re.compile(r"/actions/runs/(\d{1,20})(?:/job/(\d{1,20}))?")
+_SHA = regex(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+_JOB_URL = regex(r"/actions/runs/(\d{1,20})(?:/job/(\d{1,20}))?")
 
 
 def _head_sha(api: GitHub, args: Mapping[str, Any], ctx: ToolContext) -> str:

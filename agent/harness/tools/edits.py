@@ -7,9 +7,10 @@ import re
 from bisect import bisect_right
 
 from agent.contract.dataclass import dataclass
+from agent.contract.regex import regex
 from agent.harness.tools.text_form import as_meant, as_shown, dominant_end
 
-_NUMBERED = re.compile(r"\s*\d+\t")
+_NUMBERED = regex(r"\s*\d+\t")
 _SHOWN = 3  # lines of context, and places, that an error shows
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from agent.contract.modes import Tier
+from agent.contract.regex import regex
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools import paging
 from agent.harness.tools.context import NotedOutput, ToolContext, own_words
@@ -14,8 +14,8 @@ from agent.harness.tools.text_form import shown_text
 
 DIFF_LINES = 800
 LOG_ENTRIES = 20
-_HEX = re.compile(r"[0-9a-f]{4,64}\Z")
-_URL = re.compile(r"https?://[A-Za-z0-9.:-]+(?:/[A-Za-z0-9._~-]+)*\Z")
+_HEX = regex(r"[0-9a-f]{4,64}\Z")
+_URL = regex(r"https?://[A-Za-z0-9.:-]+(?:/[A-Za-z0-9._~-]+)*\Z")
 
 
 def _lines(text: str) -> list[str]:

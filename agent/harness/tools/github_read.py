@@ -6,12 +6,12 @@ and forks get deleted (F15).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from agent.contract.errors import ToolInputError, UpstreamError
 from agent.contract.modes import Tier
+from agent.contract.regex import regex
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools.context import ToolContext
 from agent.harness.tools.github_api import NUMBER_ARG, GitHub, clip_body, login, number_of, schema
@@ -19,7 +19,7 @@ from agent.harness.tools.github_read_comments import LIST_COMMENTS
 from agent.harness.tools.github_read_files import LIST_FILES, last_reviewed
 from agent.harness.tools.github_write import own_login
 
-_LINKED = re.compile(
+_LINKED = regex(
     r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+"
     r"(?:https?://[^\s/]+/([\w.-]+/[\w.-]+)/issues/|([\w.-]+/[\w.-]+)?#)(\d{1,9})"
 )

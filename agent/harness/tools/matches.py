@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from agent.contract.regex import regex
 from agent.harness.tools import paging
 from agent.harness.tools.text_form import shown_text
 
 BYTES_CAP = 1 << 30  # bytes read in one call
 LINE_SHOWN = 300  # characters of a matching line
 
-_META = re.compile(r"[\\.\[\]{}()*+?|^$]")
+_META = regex(r"[\\.\[\]{}()*+?|^$]")
 
 
 def required_prefix(pattern: str) -> bytes:

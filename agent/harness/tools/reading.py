@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent.contract.errors import Refusal, ToolInputError
 from agent.contract.modes import Tier
 from agent.contract.paths import has_git_name
+from agent.contract.regex import regex
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools import paging
 from agent.harness.tools.context import NotedOutput, ToolContext
@@ -21,7 +21,7 @@ READ_LINES = 500
 LIST_ENTRIES = 200
 _CHUNK = 1 << 18
 _KEPT = paging.LINE_CHARS * 4 + 4  # bytes of one line that can be shown
-_PRIVATE_PLACE = re.compile(r"\.airlock-[0-9a-f]{16}")  # its name, as the broker makes it
+_PRIVATE_PLACE = regex(r"\.airlock-[0-9a-f]{16}")  # its name, as the broker makes it
 _COUNTED = 64 << 20  # of a longer file the lines after the page are not counted
 
 

@@ -7,7 +7,6 @@ The repository's guidance comes along: what AGENTS.md and .github/airlock.md say
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -15,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 from agent.contract.dataclass import replace
 from agent.contract.framing import escape, frame
 from agent.contract.modes import Tier
+from agent.contract.regex import regex
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools.context import NotedOutput, ToolContext
 
 if TYPE_CHECKING:
     from agent.kernel.channel import Frame
 
-_LOGIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}(?:\[bot\])?\Z")
-_QUOTED = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])?[ \t]*>")
+_LOGIN = regex(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}(?:\[bot\])?\Z")
+_QUOTED = regex(r"[ \t]*(?:[-*+]|\d{1,9}[.)])?[ \t]*>")
 
 
 def split_request(text: str) -> str:

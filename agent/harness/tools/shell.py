@@ -9,6 +9,7 @@ from typing import Any
 
 from agent.contract.errors import ToolInputError
 from agent.contract.modes import Tier
+from agent.contract.regex import regex
 from agent.contract.sandbox import ExecResult
 from agent.contract.tool import AgentTool, ToolOutput
 from agent.harness.tools.context import NotedOutput, ToolContext
@@ -20,7 +21,7 @@ SHOWN = 16_000  # characters of one stream: a third of the beginning, the rest o
 PAGE_BYTES = 20_000
 
 # CSI, OSC and the other escape sequences a program writes to a terminal: colour to a person, noise to a model
-_TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])")
+_TERMINAL = regex(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])")
 
 
 def plain(raw: bytes) -> str:

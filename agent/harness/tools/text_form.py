@@ -6,10 +6,11 @@ import re
 import struct
 
 from agent.contract.framing import fold, show_invisible
+from agent.contract.regex import regex
 
-_ODD = re.compile("[\udc80-\udcff]")
-_SHOWN_CODE = re.compile(r"\[U\+([0-9A-F]{4,6})\]")
-_SHOWN_BYTE = re.compile(r"\\x([89a-f][0-9a-f])")
+_ODD = regex("[\udc80-\udcff]")
+_SHOWN_CODE = regex(r"\[U\+([0-9A-F]{4,6})\]")
+_SHOWN_BYTE = regex(r"\\x([89a-f][0-9a-f])")
 
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "a PNG image"), (b"\xff\xd8\xff", "a JPEG image"), (b"GIF8", "a GIF image"),

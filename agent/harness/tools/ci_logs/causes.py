@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log, place_of
 
-_NPM = re.compile(r"^npm (?:error|ERR!) ?(.*)$")
-_NPM_SILENT = re.compile(r"^(?:A complete log of this run|For a full report see|.*[\\/]_logs[\\/]|$)")
-_NPM_RESOLUTION = re.compile(r"\b(?:ERESOLVE|E404|ETARGET|EINTEGRITY|ENOVERSIONS|EBADENGINE|EUSAGE|EBADPLATFORM)\b")
+_NPM = regex(r"^npm (?:error|ERR!) ?(.*)$")
+_NPM_SILENT = regex(r"^(?:A complete log of this run|For a full report see|.*[\\/]_logs[\\/]|$)")
+_NPM_RESOLUTION = regex(r"\b(?:ERESOLVE|E404|ETARGET|EINTEGRITY|ENOVERSIONS|EBADENGINE|EUSAGE|EBADPLATFORM)\b")
 
-_DEPENDENCY = re.compile(
+_DEPENDENCY = regex(
     r"Could not find a version that satisfies|No matching distribution found|ResolutionImpossible|"
     r"version solving failed|"
     r"No solution found when resolving|failed to select a version|could not find compatible versions|"
@@ -23,9 +24,9 @@ _DEPENDENCY = re.compile(
     r"error: checksum mismatch|package-lock\.json are (?:not )?in sync|Could not find gem|"
     r"failed to resolve (?:the )?dependenc|dependencies could not be resolved"
 )
-_CONFLICT = re.compile(r"^(?:The conflict is caused by:|\s+Problem \d+|Because |\s*╰─▶ |\s+×? ?Because )")
+_CONFLICT = regex(r"^(?:The conflict is caused by:|\s+Problem \d+|Because |\s*╰─▶ |\s+×? ?Because )")
 
-_MACHINE = re.compile(
+_MACHINE = regex(
     r"No space left on device|running out of disk space|ENOSPC|[Oo]ut of memory|OutOfMemory|heap out of memory|"
     r"Cannot allocate memory|\bOOM\b|oom-kill|^\S*: line \d+: +\d+ (?:Killed|Terminated|Bus error)|"
     r"runner has received a shutdown signal|lost communication with the server|"
@@ -33,14 +34,14 @@ _MACHINE = re.compile(
     r"exceeded the maximum execution time|has timed out after \d+ minutes|The operation was canceled|"
     r"The self-hosted runner .* lost|GitHub Actions has encountered an internal error"
 )
-_NETWORK = re.compile(
+_NETWORK = regex(
     r"\b(?:ECONNRESET|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ECONNREFUSED)\b|Could not resolve host|"
     r"Temporary failure in name resolution|"
     r"TLS handshake timeout|toomanyrequests|Too Many Requests|(?:502 Bad Gateway|503 Service Unavailable|504 Gateway)|"
     r"Connection (?:reset by peer|timed out)|net/http: request canceled|Failed to connect to \S+ port|i/o timeout|"
     r"Read timed out|The requested URL returned error: 5\d\d|unexpected disconnect while reading|early EOF"
 )
-_SETUP = re.compile(
+_SETUP = regex(
     r"Input required and not supplied|[Uu]sername and password required|Bad credentials|Resource not accessible by|"
     r"Permission denied \(publickey\)|Unable to resolve action|Can't find 'action\.ya?ml'|invalid workflow file|"
     r"(?i:(?:secret|token|password|api[ _-]?key|credentials?|environment variable)\b.{0,60}\b(?:is |are |was )?"
@@ -51,9 +52,9 @@ _SETUP = re.compile(
     r"No such remote|couldn't find remote ref|is not recognized as (?:a name|an internal)|Missing script:|"
     r"Node\.js \d+ is required|requires? .{1,30}version|Unrecognized named-value|Required (?:input|property)"
 )
-_DOCKER = re.compile(r"^(?:#\d+ (?:[\d.]+ )?)?ERROR: |^ERROR: failed to (?:build|solve)|failed to solve: ")
-_APT = re.compile(r"^E: ")
-_GIT = re.compile(r"^(?:fatal|remote): .*(?:fatal|error|denied|not found|unable|could not)|^fatal: ")
+_DOCKER = regex(r"^(?:#\d+ (?:[\d.]+ )?)?ERROR: |^ERROR: failed to (?:build|solve)|failed to solve: ")
+_APT = regex(r"^E: ")
+_GIT = regex(r"^(?:fatal|remote): .*(?:fatal|error|denied|not found|unable|could not)|^fatal: ")
 
 
 def packages(log: Log, out: Findings) -> None:

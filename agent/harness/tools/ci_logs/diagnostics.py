@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log, Place, place_of
 
 _P = (  # bounded, so that no line of a hostile log can make the match quadratic
@@ -11,38 +12,38 @@ _P = (  # bounded, so that no line of a hostile log can make the match quadratic
     r"(?:[^\s:(),;'\"|]{1,240}(?: [^\s:(),;'\"|.]{1,60}){0,1}\.[A-Za-z]\w{0,9}|"
     r"(?:[^\s:]{0,200}/)?(?:Dockerfile|Makefile|Rakefile|Gemfile)[^\s:(]{0,60}))"
 )
-_COLONS = re.compile(rf"^{_P}:(\d+)(?::(\d+))?(?:[:-]\d+)?(?: -)?:? +(?:fatal |syntax )?(error|Error|ERROR|E)\b:?(.*)$")
-_PARENS = re.compile(rf"^{_P}\((\d+)(?:,(\d+))?(?:,\d+,\d+)?\) ?: (?:fatal )?error\b(.*)$")
-_JAVAC = re.compile(r"^\[ERROR\] (\S.*?\.\w+):\[(\d+)(?:,(\d+))?\] (.*)$")
-_KOTLIN = re.compile(r"^e: (?:file://)?(\S+\.kts?):(\d+):(\d+):? (.*)$")
-_PLAIN = re.compile(rf"^{_P}:(\d+)(?::(\d+))?:? (?!(?:warning|note|info|warn)\b)(\S.*)$")
-_ARROW = re.compile(r"^\s*(?:-->|╭─\[|┌─) ?([^\s:\]]+):(\d+):(\d+)\]?")
-_RUSTC = re.compile(r"^error(?:\[E\d+\])?: (?!could not compile|test failed|aborting|\d+ targets? failed)")
-_RUFF = re.compile(r"^(?:[A-Z]{1,5}\d{2,5}|invalid-syntax|error\[[\w-]+\])(?: \[\*\])?:? \S")
-_STYLISH = re.compile(r"^(?:##\[error\])?\s+(\d+):(\d+)\s+(?:✖\s+)?error\s+(\S.*)$")
-_STYLISH_FILE = re.compile(r"^(?:\S.*[\\/])?[^\s\\/:]+\.\w{1,8}$|^\S*[\\/]\S+$")
-_LINT_TAIL = re.compile(
+_COLONS = regex(rf"^{_P}:(\d+)(?::(\d+))?(?:[:-]\d+)?(?: -)?:? +(?:fatal |syntax )?(error|Error|ERROR|E)\b:?(.*)$")
+_PARENS = regex(rf"^{_P}\((\d+)(?:,(\d+))?(?:,\d+,\d+)?\) ?: (?:fatal )?error\b(.*)$")
+_JAVAC = regex(r"^\[ERROR\] (\S.*?\.\w+):\[(\d+)(?:,(\d+))?\] (.*)$")
+_KOTLIN = regex(r"^e: (?:file://)?(\S+\.kts?):(\d+):(\d+):? (.*)$")
+_PLAIN = regex(rf"^{_P}:(\d+)(?::(\d+))?:? (?!(?:warning|note|info|warn)\b)(\S.*)$")
+_ARROW = regex(r"^\s*(?:-->|╭─\[|┌─) ?([^\s:\]]+):(\d+):(\d+)\]?")
+_RUSTC = regex(r"^error(?:\[E\d+\])?: (?!could not compile|test failed|aborting|\d+ targets? failed)")
+_RUFF = regex(r"^(?:[A-Z]{1,5}\d{2,5}|invalid-syntax|error\[[\w-]+\])(?: \[\*\])?:? \S")
+_STYLISH = regex(r"^(?:##\[error\])?\s+(\d+):(\d+)\s+(?:✖\s+)?error\s+(\S.*)$")
+_STYLISH_FILE = regex(r"^(?:\S.*[\\/])?[^\s\\/:]+\.\w{1,8}$|^\S*[\\/]\S+$")
+_LINT_TAIL = regex(
     r" \(([a-z][\w-]{1,30})(?::.*)?\)$|  \[[a-z][a-z-]+\]$| \[[A-Z][A-Za-z]{3,40}\]$|"
     r"(?:^|: )[A-Z]{1,4}\d{3,4}\b|: [CWEFRS]: |\bMD\d{3}/|\bSC\d{4}\b"
 )
-_TOTAL = re.compile(
+_TOTAL = regex(
     r"^(?:✖|x) \d+ problems? \((?!0 errors)|^Found \d+ errors?\b|^\d+ errors? (?:generated|found)|"
     r"^\s*[1-9]\d* Error\(s\)|"
     r"^error: could not compile |^error: aborting due to|^\d+ files? inspected, [1-9]|^\d+ issues:|^Oh no! |"
     r"^\[ERROR\] Found \d+ error|^\d+ files? would be reformatted|^Code style issues|^Found \d+ errors? in"
 )
-_LINKER = re.compile(
+_LINKER = regex(
     r"undefined reference to|undefined symbols? |: multiple definition of|^collect2: error|^ld: |cannot find -l"
 )
-_MAKE = re.compile(
+_MAKE = regex(
     r"^(?:[\w./-]*/)?(?:g?make|ninja|mingw32-make)(?:\[\d+\])?: (?:\*\*\* .*(?:Error \d+|Stop|No rule)|build stopped)"
 )
-_FORMAT = re.compile(
+_FORMAT = regex(
     r"^would reformat (\S.*)$|^(?:\[warn\]|error:) (\S+\.\w+)(?: is not formatted)?$|"
     r"^ERROR: (\S+) Imports are incorrectly"
 )
-_SHELLCHECK = re.compile(r"^In (\S+) line (\d+):$")
-_LINTERS = re.compile(
+_SHELLCHECK = regex(r"^In (\S+) line (\d+):$")
+_LINTERS = regex(
     r"(?i)\b(?:eslint|ruff|flake8|mypy|pylint|pyright|golangci-lint|clippy|rubocop|shellcheck|stylelint|prettier|black|"
     r"biome|hadolint|markdownlint|yamllint|actionlint|checkstyle|ktlint|detekt|swiftlint|phpstan|psalm|phpcs|staticcheck|"
     r"isort|tflint|sqlfluff|oxlint|bandit)\b|(?<![\w/.-])lint\w*(?![\w/.])"

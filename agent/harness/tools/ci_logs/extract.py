@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agent.contract.dataclass import dataclass, replace
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs import (
     causes,
     diagnostics,
@@ -31,7 +32,7 @@ from agent.harness.tools.ci_logs.render import EXTRACT_CAP, render
 from agent.harness.tools.ci_logs.segments import Segment, read_segments
 from agent.harness.tools.ci_logs.steps import FAILED, Step, assign, steps_of
 
-_EXIT = re.compile(r"##\[error\]Process completed with exit code (-?\d{1,10})\.?$")
+_EXIT = regex(r"##\[error\]Process completed with exit code (-?\d{1,10})\.?$")
 _STEPS_CAP = 6
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log
 
-_WORDS = re.compile(
+_WORDS = regex(
     r"(?i)(?<![\w./-])(?:errors?|fatal|failed|failure|failing|panic(?:ked)?|exception|"
     r"cannot|can't|unable to|undefined|unresolved|"
     r"denied|refused|invalid|missing|aborted|timed out|not found|no such|unexpected|mismatch|violat\w+|conflict)"
     r"(?![\w-]*[/\\])"
 )
-_STRONG = re.compile(r"^(?:##\[error\]|\[?(?:error|fatal|failed|failure|critical|panic)\b)", re.I)
-_NOISE = re.compile(
+_STRONG = regex(r"^(?:##\[error\]|\[?(?:error|fatal|failed|failure|critical|panic)\b)", re.I)
+_NOISE = regex(
     r"(?i)\b(?:0|no) (?:errors?|failures?|failed|problems|conflicts?|vulnerabilit\w+|missing)\b|"
     r"\b(?:errors?|failures?|failed): ?0\b|"
     r"\bwarn(?:ing)?\b|^\s*(?:npm warn|\[?(?:info|debug|notice|trace)\b)|\bpass(?:ed|ing)?\b|\bok$|"
@@ -22,8 +23,8 @@ _NOISE = re.compile(
     r"^##\[(?:group|endgroup|debug|notice|warning|command)\]|^\[command\]|"
     r"deprecat|retry(?:ing)? |debconf:|^Get:\d|^\s+at "
 )
-_GOOD = re.compile(r"(?i)\bpass(?:ed|ing)?\b|\.\.\. ok$|[✓✔]|^ok\b|^\s+at ")
-_MILD = re.compile(r"(?i)\s*\[?(?:warn(?:ing)?|info|debug|notice|trace)\b")  # its own words: no error
+_GOOD = regex(r"(?i)\bpass(?:ed|ing)?\b|\.\.\. ok$|[✓✔]|^ok\b|^\s+at ")
+_MILD = regex(r"(?i)\s*\[?(?:warn(?:ing)?|info|debug|notice|trace)\b")  # its own words: no error
 _TAIL = 6
 _PLENTY = 3
 

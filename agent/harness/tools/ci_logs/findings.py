@@ -7,17 +7,18 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from agent.contract.dataclass import dataclass, field
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs.trouble import suspects
 
 FIRST, SECOND, THIRD = 1, 2, 3
 """Worth of a kept line: the failure itself, what explains it, what surrounds it. The last go first."""
 
-_CHECKOUT = re.compile(
+_CHECKOUT = regex(
     r"(?i)^(?:file://)?(?:/private)?(?:/home/[^/]+/work|/Users/[^/]+/work|/__w|(?:/[^/\s]+)*/_work|[a-z]:[\\/]a|[a-z]:[\\/].*_work)"
     r"[\\/]([^\\/]+)[\\/]\1[\\/]"
 )
-_BUNDLED = re.compile(r"^webpack(?:-internal)?://[^/\s]*/")  # a bundler's name for a source file
-_FOREIGN = re.compile(
+_BUNDLED = regex(r"^webpack(?:-internal)?://[^/\s]*/")  # a bundler's name for a source file
+_FOREIGN = regex(
     r"(?:^|[\\/])(?:node_modules|site-packages|dist-packages|\.cargo|\.rustup|vendor[\\/]bundle|\.gradle|\.m2|\.venv|\.tox|"
     r"hostedtoolcache|DerivedData|\.yarn|\.pnpm)(?:[\\/]|$)|^node:|^internal/(?:process|modules|main|timers|streams)/|^<"
 )

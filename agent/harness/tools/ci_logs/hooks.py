@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log, place_of
 
-_HOOK = re.compile(r"^\S.{0,120}?\.{3,}(?:\(.{1,60}\))?(Failed|Passed|Skipped)$")
-_FIXED = re.compile(r"^(?:Fixing|Fixed|Sorting|Rewriting|reformatted|Reformatted) ['\"]?([^\s'\"]{1,300})['\"]?$")
-_SAYS = re.compile(r"^([^\s:(]{1,300}\.\w{1,10}|[^\s:(]{0,300}(?:Dockerfile|Makefile)):(\d+)(?::(\d+))?:? \S")
+_HOOK = regex(r"^\S.{0,120}?\.{3,}(?:\(.{1,60}\))?(Failed|Passed|Skipped)$")
+_FIXED = regex(r"^(?:Fixing|Fixed|Sorting|Rewriting|reformatted|Reformatted) ['\"]?([^\s'\"]{1,300})['\"]?$")
+_SAYS = regex(r"^([^\s:(]{1,300}\.\w{1,10}|[^\s:(]{0,300}(?:Dockerfile|Makefile)):(\d+)(?::(\d+))?:? \S")
 
 
 def pre_commit(log: Log, out: Findings) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log, Place, place_of
 
-_LEVEL = re.compile(r"^(\[(?:error|ERROR)\] |(?:ERROR|Error|error): )")
-_PLACE = re.compile(
-    r"(?<![\w/.\\-])((?:[A-Za-z]:[\\/])?[\w./\\@+-]{1,240}\.[A-Za-z]\w{0,9}):(\d+)(?::(\d+))?(?=[:\s)]|$)"
-)
-_HELM = re.compile(r"^==> Linting (\S+)")
-_VERDICT = re.compile(r"(?i)\bfail(?:ed|ure)\b|\bNOT complete")
-_TARGET = re.compile(r"^//\S{1,240}\s+(?:FAILED|TIMEOUT)\b")  # Bazel
-_RULE = re.compile(r"^[|\s^~-]*$")  # frame and underline of a quoted source line
+_LEVEL = regex(r"^(\[(?:error|ERROR)\] |(?:ERROR|Error|error): )")
+_PLACE = regex(r"(?<![\w/.\\-])((?:[A-Za-z]:[\\/])?[\w./\\@+-]{1,240}\.[A-Za-z]\w{0,9}):(\d+)(?::(\d+))?(?=[:\s)]|$)")
+_HELM = regex(r"^==> Linting (\S+)")
+_VERDICT = regex(r"(?i)\bfail(?:ed|ure)\b|\bNOT complete")
+_TARGET = regex(r"^//\S{1,240}\s+(?:FAILED|TIMEOUT)\b")  # Bazel
+_RULE = regex(r"^[|\s^~-]*$")  # frame and underline of a quoted source line
 _BELOW = 12
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
+
+from agent.contract.regex import regex
 
 BLOCK = 1 << 20
 LINE_CAP = 16_384  # bytes kept of one line; a minified bundle in an error message is not worth more
 READ_CAP = 1_000  # characters of one line that readers look at; what matters stands at its beginning or end
 SHOWN_CAP = 400  # characters of one line in an extract
 
-_STAMP = re.compile(rb"(?:\xef\xbb\xbf)*(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?Z ?(?:\xef\xbb\xbf)*")
-_ANSI = re.compile(
+_STAMP = regex(rb"(?:\xef\xbb\xbf)*(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d{1,9})?Z ?(?:\xef\xbb\xbf)*")
+_ANSI = regex(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-Za-z]|[@-Z\\^_=>78])|\x9b[0-?]*[@-~]"
 )
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = regex(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -6,14 +6,14 @@ script runs in. Compilers in there print paths relative to that folder, not to t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs.findings import Checkout
 
-_SCRIPT = re.compile(r"^([@\w][^\s>]{0,200}: )?> \S{1,200}@\S* \S{1,100} ((?:/|[A-Za-z]:[\\/])\S{1,400})$")
-_PNPM = re.compile(r"^(([\w@][^\s$]{0,200}) [\w:.-]{1,100})\$ ")
-_PREFIX = re.compile(r"^(?:[@\w][^\s>]{0,200}: |[\w@][^\s:]{0,200} [\w:.-]{1,100}: )")
+_SCRIPT = regex(r"^([@\w][^\s>]{0,200}: )?> \S{1,200}@\S* \S{1,100} ((?:/|[A-Za-z]:[\\/])\S{1,400})$")
+_PNPM = regex(r"^(([\w@][^\s$]{0,200}) [\w:.-]{1,100})\$ ")
+_PREFIX = regex(r"^(?:[@\w][^\s>]{0,200}: |[\w@][^\s:]{0,200} [\w:.-]{1,100}: )")
 
 
 def unprefixed(lines: Sequence[str], checkout: Checkout) -> tuple[list[str], dict[int, str]]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, Findings, Kind, Log, Place, place_of
 
-_HEAD = re.compile(
+_HEAD = regex(
     r"^(?:\d+:\d\d \+\d+(?: ~\d+)? -\d+: (?:(\S{1,300}\.dart): )?(\S.{0,500}) \[E\]|"
     r"##\[group\]❌ (?:(\S{1,300}\.dart): )?(\S.{0,500}) \(failed\))$"
 )
-_FRAME = re.compile(r"^\s*(?:package:(\w{1,100})/)?([^\s:]{1,300}\.dart) (\d+):(\d+)\s")
-_TOTAL = re.compile(r"^\d+:\d\d \+\d+(?: ~\d+)? -\d+: Some tests failed\.$|^##\[error\]\d+ tests? passed, \d+ failed")
+_FRAME = regex(r"^\s*(?:package:(\w{1,100})/)?([^\s:]{1,300}\.dart) (\d+):(\d+)\s")
+_TOTAL = regex(r"^\d+:\d\d \+\d+(?: ~\d+)? -\d+: Some tests failed\.$|^##\[error\]\d+ tests? passed, \d+ failed")
 _BLOCK = 40
 _SAID = 10
 

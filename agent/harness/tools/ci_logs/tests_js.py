@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log, Place, place_of
 
-_SECTION = re.compile(r"^\s?(FAIL|PASS)\s+(?:\S+\s+)?(\S+\.[cm]?[jt]sx?)(?: \(.*\))?\s*$")
-_BULLET = re.compile(r"^  ● (.+)$")
-_VITEST = re.compile(r"^\s?FAIL\s+(?:\|?\S+\|?\s+)?(\S+\.[cm]?[jt]sx?)(?:\s+\[.*\])?(?: > (.+))?$")
-_VITEST_RULE = re.compile(r"^⎯{3,}")
-_FRAME = re.compile(r"^\s*(?:at |❯ ).*?\(?((?:file://)?[^\s():]+\.[cm]?[jt]sx?):(\d+)(?::(\d+))?\)?$")
-_CODE = re.compile(r"^\s*>?\s*\d* ?\|")
-_JEST_TOTAL = re.compile(r"^\s*(?:Tests|Test Suites|Test Files|Snapshots):?\s+.*\d+ (?:failed|obsolete)")
-_ENDS = re.compile(r"^(?:Test Suites:|Snapshot Summary|Summary of all failing|Tests:)")
+_SECTION = regex(r"^\s?(FAIL|PASS)\s+(?:\S+\s+)?(\S+\.[cm]?[jt]sx?)(?: \(.*\))?\s*$")
+_BULLET = regex(r"^  ● (.+)$")
+_VITEST = regex(r"^\s?FAIL\s+(?:\|?\S+\|?\s+)?(\S+\.[cm]?[jt]sx?)(?:\s+\[.*\])?(?: > (.+))?$")
+_VITEST_RULE = regex(r"^⎯{3,}")
+_FRAME = regex(r"^\s*(?:at |❯ ).*?\(?((?:file://)?[^\s():]+\.[cm]?[jt]sx?):(\d+)(?::(\d+))?\)?$")
+_CODE = regex(r"^\s*>?\s*\d* ?\|")
+_JEST_TOTAL = regex(r"^\s*(?:Tests|Test Suites|Test Files|Snapshots):?\s+.*\d+ (?:failed|obsolete)")
+_ENDS = regex(r"^(?:Test Suites:|Snapshot Summary|Summary of all failing|Tests:)")
 _BLOCK = 90  # lines of one failing test that are looked at
 
 
@@ -126,7 +127,7 @@ def _vitest_line(log: Log, out: Findings, i: int, waiting: list[str]) -> None:
         out.keep(i, THIRD)
 
 
-_NOT_OK = re.compile(r"^(\s*)not ok \d+ -? ?(.*?)(?: # (?:time|duration).*)?$")
+_NOT_OK = regex(r"^(\s*)not ok \d+ -? ?(.*?)(?: # (?:time|duration).*)?$")
 
 
 def tap(log: Log, out: Findings) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log, Place, place_of
 
-_SUREFIRE = re.compile(
+_SUREFIRE = regex(
     r"^\[ERROR\]\s+(?:([\w.$]+)\.(\w[^\s.]*)|(\w+)\(([\w.$]+)\))\s+(?:-- )?Time elapsed: .*<<< (?:FAILURE|ERROR)!"
 )
-_SUMMARY = re.compile(r"^\[ERROR\]\s{2,}(\w+)\.(\w+)(?::\d+)+ ?.*|^\[ERROR\]\s{2,}\w+\.\w+ » ")
-_TOTAL = re.compile(r"^(?:\[ERROR\] )?Tests run: \d+, Failures: (\d+), Errors: (\d+)")
-_JAVA_FRAME = re.compile(r"^\s+at (?:[\w.-]+/)?([\w.$]+)\.([\w$<>]+)\((\w+\.(?:java|kt|scala|groovy)):(\d+)\)")
-_GRADLE = re.compile(r"^(\S.*?) > (\S.*?) FAILED$")
-_GRADLE_AT = re.compile(r"\bat (\w+\.(?:java|kt|scala|groovy)):(\d+)$")
+_SUMMARY = regex(r"^\[ERROR\]\s{2,}(\w+)\.(\w+)(?::\d+)+ ?.*|^\[ERROR\]\s{2,}\w+\.\w+ » ")
+_TOTAL = regex(r"^(?:\[ERROR\] )?Tests run: \d+, Failures: (\d+), Errors: (\d+)")
+_JAVA_FRAME = regex(r"^\s+at (?:[\w.-]+/)?([\w.$]+)\.([\w$<>]+)\((\w+\.(?:java|kt|scala|groovy)):(\d+)\)")
+_GRADLE = regex(r"^(\S.*?) > (\S.*?) FAILED$")
+_GRADLE_AT = regex(r"\bat (\w+\.(?:java|kt|scala|groovy)):(\d+)$")
 
 
 def surefire(log: Log, out: Findings) -> None:
@@ -94,8 +95,8 @@ def gradle(log: Log, out: Findings) -> None:
                 out.keep(k, FIRST if k <= i + 3 else SECOND)
 
 
-_DOTNET = re.compile(r"^\s+(?:Failed|X|\[xUnit\.net .*?\]) +([\w.+<>`]+(?:\(.*\))?)(?: \[(?:[\d.<>, ]+|FAIL)\s*\w*\])")
-_DOTNET_AT = re.compile(r"^\s+at .* in (\S.*?):line (\d+)")
+_DOTNET = regex(r"^\s+(?:Failed|X|\[xUnit\.net .*?\]) +([\w.+<>`]+(?:\(.*\))?)(?: \[(?:[\d.<>, ]+|FAIL)\s*\w*\])")
+_DOTNET_AT = regex(r"^\s+at .* in (\S.*?):line (\d+)")
 
 
 def dotnet(log: Log, out: Findings) -> None:

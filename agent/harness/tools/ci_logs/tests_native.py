@@ -5,13 +5,14 @@ from __future__ import annotations
 import posixpath
 import re
 
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log, Place, place_of
 
-_GO_BEGIN = re.compile(r"\s*=== (?:RUN|CONT|NAME)\s")
-_GO_FAIL = re.compile(r"^(\s*)--- FAIL: (\S+) \(")
-_GO_PACKAGE = re.compile(r"^(?:FAIL|ok  )\t(\S+)(?:\t| \[)")
-_GO_AT = re.compile(r"^\s+(?:Error Trace:\s+)?(\S+\.go):(\d+):?(?: .*)?$")
-_GO_FRAME = re.compile(r"^\t(\S+\.go):(\d+)(?: \+0x[0-9a-f]+)?$")
+_GO_BEGIN = regex(r"\s*=== (?:RUN|CONT|NAME)\s")
+_GO_FAIL = regex(r"^(\s*)--- FAIL: (\S+) \(")
+_GO_PACKAGE = regex(r"^(?:FAIL|ok  )\t(\S+)(?:\t| \[)")
+_GO_AT = regex(r"^\s+(?:Error Trace:\s+)?(\S+\.go):(\d+):?(?: .*)?$")
+_GO_FRAME = regex(r"^\t(\S+\.go):(\d+)(?: \+0x[0-9a-f]+)?$")
 
 
 def go(log: Log, out: Findings) -> None:
@@ -129,9 +130,9 @@ def _in_folder(at: Place | None, folder: str) -> Place | None:
     return Place(f"{folder}/{at.file}", at.line, at.column)
 
 
-_CARGO_FAIL = re.compile(r"^test (.+?)(?: - should panic(?: .*)?)? \.\.\. FAILED$")
-_CARGO_BLOCK = re.compile(r"^---- (.+?) std(?:out|err) ----$")
-_PANICKED = re.compile(r"^thread '.*' (?:\(\d+\) )?panicked at (?:'(.*)', )?(\S+?):(\d+):(\d+):?$")
+_CARGO_FAIL = regex(r"^test (.+?)(?: - should panic(?: .*)?)? \.\.\. FAILED$")
+_CARGO_BLOCK = regex(r"^---- (.+?) std(?:out|err) ----$")
+_PANICKED = regex(r"^thread '.*' (?:\(\d+\) )?panicked at (?:'(.*)', )?(\S+?):(\d+):(\d+):?$")
 
 
 def cargo(log: Log, out: Findings) -> None:
@@ -167,12 +168,12 @@ def cargo(log: Log, out: Findings) -> None:
                 out.keep(k, FIRST)
 
 
-_GTEST = re.compile(r"^\[  FAILED  \] ([\w./]+)(?:,|$| \()")
-_GTEST_AT = re.compile(r"^(\S+?)[:(](\d+)\)?: (?:Failure|error: .*)$")
-_CTEST = re.compile(r"^\s+\d+ - (\S+) \((Failed|Timeout|SEGFAULT|ILLEGAL|Subprocess aborted|Exception|Not Run)[^)]*\)")
+_GTEST = regex(r"^\[  FAILED  \] ([\w./]+)(?:,|$| \()")
+_GTEST_AT = regex(r"^(\S+?)[:(](\d+)\)?: (?:Failure|error: .*)$")
+_CTEST = regex(r"^\s+\d+ - (\S+) \((Failed|Timeout|SEGFAULT|ILLEGAL|Subprocess aborted|Exception|Not Run)[^)]*\)")
 
 
-_CTEST_ROW = re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (\S+) \.*\*\*\*(\S+)")
+_CTEST_ROW = regex(r"^\s*\d+/\d+ Test\s+#\d+: (\S+) \.*\*\*\*(\S+)")
 
 
 def gtest(log: Log, out: Findings) -> None:
@@ -210,8 +211,8 @@ def gtest(log: Log, out: Findings) -> None:
                 out.keep(i, FIRST)
 
 
-_XCTEST = re.compile(r"^(\S.*?):(\d+): error: (?:-\[(\S+ \S+)\]|(\w[\w.]*\.\w+)) : (.+)$")
-_SWIFT_TESTING = re.compile(r"^[✘\U00100000-\U0010ffff] +Test \"?(.+?)\"? recorded an issue at ([^:\s]+):(\d+):(\d+): ")
+_XCTEST = regex(r"^(\S.*?):(\d+): error: (?:-\[(\S+ \S+)\]|(\w[\w.]*\.\w+)) : (.+)$")
+_SWIFT_TESTING = regex(r"^[✘\U00100000-\U0010ffff] +Test \"?(.+?)\"? recorded an issue at ([^:\s]+):(\d+):(\d+): ")
 
 
 def xctest(log: Log, out: Findings) -> None:

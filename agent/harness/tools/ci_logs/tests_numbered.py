@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import re
 
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log, Place, place_of
 
-_HEAD = re.compile(r"^(\s{0,4})(\d{1,4})\) (\S.*)$")
-_SAYS = re.compile(
+_HEAD = regex(r"^(\s{0,4})(\d{1,4})\) (\S.*)$")
+_SAYS = regex(
     r"(?m)^[ \t]*\d+ failing\b|^Failures:|^Failed examples:|^There (?:was|were) \d+ (?:failure|error)|"
     r"^[ \t]+\d+ failed$|^[ \t]+\d+\) (?:Failure|Error):$|\d+ tests?, \d+ failures?|^FAILURES!|^[ \t]+1\) \["
 )
 _PLACES = (
-    re.compile(r"^\s+# (\S+?):(\d+):in "),  # RSpec
-    re.compile(r"^(\S+\.php):(\d+)$"),
-    re.compile(r"^\s+at (?:.*? \()?((?:(?:file|webpack)://)?[^\s():]+\.[cm]?[jt]sx?):(\d+):(\d+)\)?$"),
-    re.compile(r"^\s+(\S+\.exs?):(\d+)(?:: .*)?$"),  # ExUnit
-    re.compile(r"^\S.* \[(\S+?):(\d+)\]:$"),  # Minitest
+    regex(r"^\s+# (\S+?):(\d+):in "),  # RSpec
+    regex(r"^(\S+\.php):(\d+)$"),
+    regex(r"^\s+at (?:.*? \()?((?:(?:file|webpack)://)?[^\s():]+\.[cm]?[jt]sx?):(\d+):(\d+)\)?$"),
+    regex(r"^\s+(\S+\.exs?):(\d+)(?:: .*)?$"),  # ExUnit
+    regex(r"^\S.* \[(\S+?):(\d+)\]:$"),  # Minitest
 )
-_TOTALS = re.compile(
+_TOTALS = regex(
     r"^\s*(?:\d+ examples?, [1-9]\d* failures?.*|\d+ failing|\d+ failed|"
     r"Tests: \d+, Assertions: .*(?:Failures|Errors): .*|"
     r"\d+ runs, \d+ assertions, .*|(?:\d+ doctests?, )?\d+ tests?, [1-9]\d* failures?.*)$"
 )
-_RSPEC = re.compile(r"^rspec (\.?/?\S+?):(\d+) # (.+)$")
-_EXUNIT_OWN = re.compile(r"^\s+(\S+\.exs):(\d+)$")
-_EXUNIT_FRAME = re.compile(r"^\s+\((\w+) [\w.+-]+\) (\S+\.exs?):(\d+): ")
+_RSPEC = regex(r"^rspec (\.?/?\S+?):(\d+) # (.+)$")
+_EXUNIT_OWN = regex(r"^\s+(\S+\.exs):(\d+)$")
+_EXUNIT_FRAME = regex(r"^\s+\((\w+) [\w.+-]+\) (\S+\.exs?):(\d+): ")
 _BLOCK = 60
 _HEADS_CAP = 200
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, THIRD, Findings, Kind, Log, Place, place_of
 
-_HEAD = re.compile(r"^_{3,} (?:(ERROR at (?:setup|teardown) of|ERROR collecting) )?(.+?) _{3,}$")
-_RULE = re.compile(r"^={3,} .* ={3,}$")
-_AT = re.compile(r"^([^\s:]+\.pyx?):(\d+):(?: in .+| [A-Za-z_][\w.]*)?\s*$")
-_SUMMARY = re.compile(r"^(FAILED|ERROR) (\S+?\.py(?:::.+?)?)(?: - .*)?$")
-_VERBOSE = re.compile(r"^(\S+\.py::.+?) (FAILED|ERROR)(?:\s+\[ *\d+%\])?$")
-_TOTAL = re.compile(r"^=+ .*\b\d+ (?:failed|errors?)\b.* =+$")
-_CAPTURED = re.compile(r"^-{3,} Captured ")
-_FRAME = re.compile(r'^\s+File "([^"]+)", line (\d+)')
-_UNIT = re.compile(r"^(FAIL|ERROR): (\w+) \(([\w.]+)\)")
-_EXCEPTION = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Failure|Failed)\b")
+_HEAD = regex(r"^_{3,} (?:(ERROR at (?:setup|teardown) of|ERROR collecting) )?(.+?) _{3,}$")
+_RULE = regex(r"^={3,} .* ={3,}$")
+_AT = regex(r"^([^\s:]+\.pyx?):(\d+):(?: in .+| [A-Za-z_][\w.]*)?\s*$")
+_SUMMARY = regex(r"^(FAILED|ERROR) (\S+?\.py(?:::.+?)?)(?: - .*)?$")
+_VERBOSE = regex(r"^(\S+\.py::.+?) (FAILED|ERROR)(?:\s+\[ *\d+%\])?$")
+_TOTAL = regex(r"^=+ .*\b\d+ (?:failed|errors?)\b.* =+$")
+_CAPTURED = regex(r"^-{3,} Captured ")
+_FRAME = regex(r'^\s+File "([^"]+)", line (\d+)')
+_UNIT = regex(r"^(FAIL|ERROR): (\w+) \(([\w.]+)\)")
+_EXCEPTION = regex(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Failure|Failed)\b")
 
 
 def pytest(log: Log, out: Findings) -> None:

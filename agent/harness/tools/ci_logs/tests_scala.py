@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
+from agent.contract.regex import regex
 from agent.harness.tools.ci_logs.findings import FIRST, SECOND, Findings, Kind, Log, Place, place_of
 
-_PREFIX = re.compile(r"^\[(?:info|error)\] ?")
-_SUITE = re.compile(r"^(\w[\w.$]*):$")
-_SUBJECT = re.compile(r"^[^\s\[*-].{0,200}$")
-_FAILED = re.compile(r"^\s*- (.{1,300}?) \*\*\* FAILED \*\*\*(?: \(.*\))?$")
-_RUNS_INTO = re.compile(r"\((\w+\.scala):(\d+)\)")
-_MUNIT = re.compile(r"^==> X ([\w.$]+\.\S.{0,300}?) +[\d.]+s +(?:\w[\w.]*(?:Exception|Error): (\S+\.scala):(\d+))?")
-_TOTALS = re.compile(r"^(?:Tests: succeeded \d+, failed [1-9]|(?:Failed|Error): Total \d+, Failed \d+)")
+_PREFIX = regex(r"^\[(?:info|error)\] ?")
+_SUITE = regex(r"^(\w[\w.$]*):$")
+_SUBJECT = regex(r"^[^\s\[*-].{0,200}$")
+_FAILED = regex(r"^\s*- (.{1,300}?) \*\*\* FAILED \*\*\*(?: \(.*\))?$")
+_RUNS_INTO = regex(r"\((\w+\.scala):(\d+)\)")
+_MUNIT = regex(r"^==> X ([\w.$]+\.\S.{0,300}?) +[\d.]+s +(?:\w[\w.]*(?:Exception|Error): (\S+\.scala):(\d+))?")
+_TOTALS = regex(r"^(?:Tests: succeeded \d+, failed [1-9]|(?:Failed|Error): Total \d+, Failed \d+)")
 _BLOCK = 30
 
 
