@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -74,8 +72,8 @@ class Launch:
         self.workspace = os.path.realpath(settings.get("GITHUB_WORKSPACE") or os.getcwd())
         self.uid, self.gid = unprivileged_owner(self.workspace)
         self.place = find_place(self.workspace)
-        self.state = Path(tempfile.mkdtemp(prefix="airlock-", dir=self.place.state))
-        self.state.chmod(0o711)  # others may pass through to what is theirs, and list nothing
+        self.state = Path(self.place.state or "/tmp", f"airlock-{os.urandom(8).hex()}")  # noqa: S108 - new, of a random name
+        self.state.mkdir(mode=0o711)  # others may pass through to what is theirs, and list nothing
         self.results = Path(settings.get("AIRLOCK_RESULTS") or results_folder(settings))
         self.results.mkdir(parents=True, exist_ok=True)
         self.broker_pid = broker_pid
@@ -233,6 +231,8 @@ class Launch:
 
     def clean_up(self) -> None:
         """Every way out ends here. Nothing in it may keep the next line from running."""
+        import shutil  # 5 ms that the start need not wait for
+
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         self._end(self.harness_pid)
@@ -252,6 +252,8 @@ class Launch:
 
         Only now, with nothing hostile alive: whoever can write there sets the environment of later steps.
         """
+        import shutil
+
         for fact, name in (("GITHUB_OUTPUT", "outputs"), ("GITHUB_STEP_SUMMARY", "summary.md")):
             target = self.settings.get(fact)
             if target and os.path.isfile(target):

@@ -64,13 +64,13 @@ class Sandboxes:
         self._probed: tuple[SandboxSpec, Any] | None = None
 
     def warm_up(self) -> None:
-        """Load the engine's client in a thread, where a container may be wanted; nothing waits for it.
+        """Load what starts and probes sandboxes in a thread; nothing waits for it.
 
-        Loading takes about as long as the broker needs for event, configuration and permissions, and depends on
-        none of them.
+        Loading takes less than the broker needs for event, configuration and permissions, and depends on none of
+        them. The engine's client is loaded where a container may be wanted.
         """
-        if self._place.engine is not None and self._settings.get("sandbox") != "process":
-            threading.Thread(target=_load_client, name="engine", daemon=True).start()
+        container = self._place.engine is not None and self._settings.get("sandbox") != "process"
+        threading.Thread(target=_load_container if container else _load_process, name="sandboxes", daemon=True).start()
 
     def start(self, spec: SandboxSpec) -> int:
         """Start a sandbox in the backend that passed its probe.
@@ -221,7 +221,12 @@ class Sandboxes:
         return backend
 
 
-def _load_client() -> None:
+def _load_container() -> None:
     from agent.sandbox.container import load_client
 
     load_client()
+
+
+def _load_process() -> None:
+    import agent.sandbox.build
+    import agent.sandbox.process  # noqa: F401

@@ -15,14 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agent.broker.ahead import load_ahead
 from agent.broker.closing import CANCELLED, report_of, settle
 from agent.broker.connections import first_policy
 from agent.broker.egress import Egress, make_transport, reach_of
 from agent.broker.egress.transport import Transport
-from agent.broker.equip import Equipment
 from agent.broker.event import Skip
 from agent.broker.github import GitHubApi
-from agent.broker.handlers import handlers
 from agent.broker.introduce import acknowledge, introduce, run_state
 from agent.broker.opening import Opening, event_of, open_run
 from agent.broker.policy.words import Authority
@@ -104,6 +103,7 @@ class Broker:
         transport = make_transport(reach_of(self._secret_inputs, self._plan.get("ca-certificates")))
         if not secrets.has("github-token"):
             raise UserError("Input `github-token` is empty. Pass `github-token: ${{ github.token }}`.")
+        load_ahead()
         egress = self._egress(first_policy(settings, trigger), secrets, transport)
         # 2, 3, 4, 5. mode, gate, configuration, manifest
         opening = open_run(settings, trigger, egress, secrets.has)
@@ -122,6 +122,8 @@ class Broker:
         egress = self._egress(opening.policy, secrets, transport, run=run)
         self._live = acknowledge(settings, opening, run, egress)
         # 6, 7. workspace, sandbox and setup
+        from agent.broker.equip import Equipment  # see `ahead`
+
         equipment = Equipment(self._plan, settings, opening, run, egress, self._control, self._redactor, self._log)
         problem = equipment.equip()
         # 8. the loop, 9. and 10. inside it
@@ -155,6 +157,8 @@ class Broker:
 
     def _serve(self, run: RunState, egress: Egress, opening: Opening) -> str:
         """8. Answer the harness until it ends, the clock runs out, or a cancel comes."""
+        from agent.broker.handlers import handlers  # see `ahead`
+
         timer = threading.Timer(max(0.0, run.remaining_s()), self._stop_harness)
         timer.daemon = True
         timer.start()
@@ -211,13 +215,9 @@ class Broker:
         )  # fmt: skip
         writer = GitHubApi(egress, opening.trigger.repository, Authority.publisher(run.tiers | {Tier.COMMENT}))
         publish_report(
-            report,
-            run,
-            results=self._results,
-            log=self._log,
-            api=writer if opening.may_comment else None,
-            live=self._live,
-        )
+            report, run, results=self._results, log=self._log,
+            api=writer if opening.may_comment else None, live=self._live,
+        )  # fmt: skip
         self._end(stop_reason, reason)
         status = OUTCOMES[stop_reason].exit_status
         if status != 0:

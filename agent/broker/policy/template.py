@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 
 from agent.contract.dataclass import dataclass
 from agent.contract.errors import UserError
 from agent.contract.regex import regex
 
+_ANY = regex(r"(?s:.+)")
 _PARAM = regex(r"\{([a-z_]+)(\.\.\.)?\}")
 
 
@@ -31,12 +33,12 @@ class Template:
 
     text: str
     parts: tuple[str | Param, ...]
+    several: bool
 
     def match(self, segments: tuple[str, ...]) -> dict[str, str] | None:
         """Parameters by name, or None."""
         extra = len(segments) - len(self.parts)
-        several = any(isinstance(part, Param) and part.several for part in self.parts)
-        if extra < 0 or (extra > 0 and not several):
+        if extra < 0 or (extra > 0 and not self.several):
             return None
         found: dict[str, str] = {}
         at = 0
@@ -54,6 +56,11 @@ class Template:
         return found
 
 
+@cache
+def _param(name: str, pattern: str, several: bool) -> Param:  # noqa: FBT001
+    return Param(name, regex(pattern), several)
+
+
 def compile_template(text: str, patterns: Mapping[str, str]) -> Template:
     """Compile a template.
 
@@ -69,7 +76,7 @@ def compile_template(text: str, patterns: Mapping[str, str]) -> Template:
     parts: list[str | Param] = []
     for piece in text[1:].split("/"):
         if piece == "**":
-            parts.append(Param("rest", re.compile(r"(?s:.+)"), several=True))
+            parts.append(Param("rest", _ANY, several=True))
             continue
         found = _PARAM.fullmatch(piece)
         if found is None:
@@ -80,7 +87,8 @@ def compile_template(text: str, patterns: Mapping[str, str]) -> Template:
         name = found[1]
         if name not in patterns:
             raise UserError(f"The parameter {name!r} of {text!r} has no pattern.")
-        parts.append(Param(name, re.compile(patterns[name]), several=bool(found[2])))
-    if sum(1 for part in parts if isinstance(part, Param) and part.several) > 1:
+        parts.append(_param(name, patterns[name], bool(found[2])))
+    several = sum(isinstance(part, Param) and part.several for part in parts)
+    if several > 1:
         raise UserError(f"The path template {text!r} has more than one part of several segments.")
-    return Template(text, tuple(parts))
+    return Template(text, tuple(parts), several == 1)
