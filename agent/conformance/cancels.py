@@ -14,6 +14,7 @@ from agent.harness.loop import (
     CancelToken,
     ContextError,
     Limits,
+    LlmPort,
     LlmReply,
     LlmRequest,
     LoopResult,
@@ -152,3 +153,68 @@ def answer_that_comes_too_late_is_counted(bench: Bench) -> None:
     result = bench.run(wrap=lambda _: Late(), tools=[bench.tool("a")], cancel=cancel)
     expect((result.stop_reason, result.usage), (StopReason.CANCELLED, Usage(100, output_tokens=7)), "end and usage")
     expect((bench.done, unanswered(result)), ([], []), "runs, and calls without a result")
+
+
+class Punctual(Unchanged):
+    """Adapter and optimizer, called in whichever thread."""
+
+    punctual = True
+
+    def __init__(self, llm: LlmPort, error: BaseException | None = None) -> None:
+        self._llm, self._error = llm, error
+        self.threads: list[threading.Thread] = []
+
+    def complete(self, request: LlmRequest, /) -> LlmReply:
+        self.threads.append(threading.current_thread())
+        if self._error is not None:
+            raise self._error
+        return self._llm.complete(request)
+
+    def optimize(self, messages: tuple[Message, ...], context_tokens: int, /, *, overflow: bool) -> tuple[Message, ...]:
+        self.threads.append(threading.current_thread())
+        return super().optimize(messages, context_tokens, overflow=overflow)
+
+
+class Unpunctual(Punctual):
+    """The same without the promise."""
+
+    punctual = False
+
+
+@behaviour
+def punctual_ports_need_no_thread(bench: Bench) -> None:
+    """Who promises to be punctual is called in the loop's thread; others, and one with a recovery, in another."""
+    here = threading.current_thread()
+    for kind, recover, wanted in (
+        (Punctual, None, [True, True]),
+        (Unpunctual, None, [False, False]),
+        (Punctual, lambda: False, [True, False]),
+    ):
+        ports: list[Punctual] = []
+
+        def wrap(llm: LlmPort, kind: type[Punctual] = kind, ports: list[Punctual] = ports) -> LlmPort:
+            ports.append(kind(llm))
+            return ports[0]
+
+        optimizer = kind(Nobody())
+        result = bench.run(say("Done."), wrap=wrap, optimizer=optimizer, recover_auth=recover)
+        expect((result.ok, result.output), (True, "Done."), "end")
+        seen = [thread is here for thread in (*optimizer.threads, *ports[0].threads)]
+        expect(seen, wanted, "calls in the loop's own thread, of the optimizer and of the adapter")
+
+
+@behaviour
+def an_interrupt_reaches_the_host(bench: Bench) -> None:
+    """A person's interrupt in the middle of a punctual adapter is the host's, not a fault of the adapter."""
+    try:
+        bench.run(wrap=lambda llm: Punctual(llm, KeyboardInterrupt()))
+    except KeyboardInterrupt:
+        return
+    expect("the run went on", "KeyboardInterrupt", "what the host gets")
+
+
+class Nobody:
+    """No model at all."""
+
+    def complete(self, request: LlmRequest, /) -> LlmReply:
+        raise AssertionError(f"asked with {len(request.messages)} messages")

@@ -24,6 +24,8 @@ _SHORT = 400  # characters; a result this short is not worth a note
 class Compactor:
     """Acts when a turn's context passes `start` of the window, and brings it down to about `aim` of it."""
 
+    punctual = True  # it only computes
+
     def __init__(self, window_tokens: int, *, start: float = 0.75, aim: float = 0.4, keep_messages: int = 6) -> None:
         """Args:
         window_tokens: the model's context window.

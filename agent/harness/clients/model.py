@@ -82,6 +82,8 @@ class _Model:
 class ModelClient:
     """The models of one run, in order of preference."""
 
+    punctual = True  # every wait of it looks at the clock and at the cancel
+
     def __init__(
         self,
         broker: BrokerPort,

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.harness.loop.errors import BudgetError, CancelledError, ContextError, DeadlineError, LlmError
 from agent.harness.loop.ports import LlmPort, OptimizerPort, Unchanged
-from agent.harness.loop.watch import AuthGate, Watch
+from agent.harness.loop.watch import AuthGate, Watch, punctual
 from agent.harness.loop.words import (
     Limits,
     LlmReply,
@@ -110,7 +110,10 @@ class Asker:
     def _optimized(self, grown: tuple[Message, ...], *, overflow: bool) -> tuple[Message, ...]:
         if type(self.optimizer) is Unchanged:  # no thread for what does nothing
             return grown
-        job = self.watch.foreign(lambda: tuple(self.optimizer.optimize(grown, self._context, overflow=overflow)))
+        job = self.watch.foreign(
+            lambda: tuple(self.optimizer.optimize(grown, self._context, overflow=overflow)),
+            here=punctual(self.optimizer),
+        )
         if job.error is not None:
             raise LlmError(f"The history could not be made to fit: {type(job.error).__name__}: {job.error}")
         view: tuple[Message, ...] = job.value
@@ -128,7 +131,11 @@ class Asker:
             self.watch.cancel,
         )
         self.log("model.request", messages=len(view))
-        job = self.watch.foreign(lambda: self.gate.call(lambda: self._paid(request)), linger_s=_LINGER_S)
+        job = self.watch.foreign(
+            lambda: self.gate.call(lambda: self._paid(request)),
+            linger_s=_LINGER_S,
+            here=punctual(self.llm) and not self.gate.recovers,  # a recovery is the host's, and may hang
+        )
         if isinstance(job.error, LlmError):
             raise job.error
         if job.error is not None:

@@ -12,7 +12,13 @@ from agent.harness.loop.words import LlmReply, LlmRequest, LoopResult, Message, 
 
 
 class LlmPort(Protocol):
-    """A model."""
+    """A model.
+
+    The loop calls an adapter in a thread of its own, so that one that hangs can be left behind. An adapter whose
+    class says `punctual = True` promises that `complete` comes back by itself a moment after `request.cancel` is set or
+    `request.timeout_s` is over; it is called in the loop's thread, which saves two switches of threads in a turn. The
+    same goes for an `OptimizerPort` that only computes.
+    """
 
     def complete(self, request: LlmRequest, /) -> LlmReply:
         """Answer one request with a finished turn.

@@ -130,19 +130,31 @@ class Watch:
         if self.cancel.cancelled or self.over:
             raise Ended(cancelled=self.cancel.cancelled)
 
-    def foreign(self, work: Callable[[], Any], *, linger_s: float = 0.0) -> Job:
+    def foreign(self, work: Callable[[], Any], *, linger_s: float = 0.0, here: bool = False) -> Job:
         """Run foreign code to its end.
 
         Args:
             linger_s: how long it may take to notice that the run has ended.
+            here: in this thread; see `punctual`.
 
         Raises:
             Ended: it did not come back in time.
         """
+        if here:
+            job = Job(work, self.clock)
+            job.run()
+            if isinstance(job.error, KeyboardInterrupt):  # a person's, to the host
+                raise job.error
+            return job
         job = self.workers.start(work)
         if not job.wait(self.deadline, self.cancel):
             raise Ended(cancelled=self.cancel.cancelled, error=job.linger(linger_s))
         return job
+
+
+def punctual(port: object) -> bool:
+    """Whether a port promises to come back by itself when the run ends; see `LlmPort`."""
+    return getattr(type(port), "punctual", False) is True
 
 
 class AuthGate:
@@ -150,6 +162,7 @@ class AuthGate:
 
     def __init__(self, recover: Callable[[], bool] | None) -> None:
         self._recover = recover
+        self.recovers = recover is not None
         self._lock = threading.Lock()
         self._generation = 0
 
