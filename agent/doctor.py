@@ -20,7 +20,7 @@ from agent.broker.config import FILE, Config, read_config
 from agent.broker.declared_tools import DeclaredTools
 from agent.broker.egress import reach_of
 from agent.broker.git.gitdir import Shape, locate, read_head, read_refs, read_shallow
-from agent.broker.models import parse_models
+from agent.broker.models import FIRST_KEY, KEYLESS, parse_models
 from agent.broker.opening import DEFAULT_MODEL
 from agent.broker.policy.declared import declared_connections
 from agent.contract.errors import AirlockError, UserError
@@ -127,14 +127,15 @@ def _config(options: argparse.Namespace) -> Iterator[Finding | Config]:
         config = read_config(path.read_bytes(), str(path))
         connections = declared_connections(config.connections, reserved_origins=frozenset())
         DeclaredTools(config.tools, connections, [tool.name for tool in config.tools])
-        parse_models([config.model or DEFAULT_MODEL, *config.fallback_models], config.base_url or "")
+        models = parse_models([config.model or DEFAULT_MODEL, *config.fallback_models], config.base_url or "")
     except (AirlockError, OSError) as exc:
         yield Finding("configuration", FAIL, str(exc), "See docs/configuration.md for each key.")
         return
     yield Finding("configuration", OK, f"{path} is valid")
-    needed = sorted({attach.secret for connection in connections for attach in connection.attach})
+    needed = {attach.secret for connection in connections for attach in connection.attach}
+    needed |= {model.secret for model in models if model.secret != FIRST_KEY and model.provider not in KEYLESS}
     if needed:
-        yield Finding("secrets", OK, f"the input `secrets` must hold {', '.join(needed)}")
+        yield Finding("secrets", OK, f"the input `secrets` must hold {', '.join(sorted(needed))}")
     yield config
 
 

@@ -73,6 +73,7 @@ def model_connections(models: Iterable[Model]) -> list[Connection]:
             path=m.path,
             header=m.header,
             scheme=m.scheme,
+            secret=m.secret,
             fixed=m.fixed,
             query=m.query,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
 from agent.contract.dataclass import dataclass, field, replace
@@ -52,6 +52,7 @@ PROVIDERS: dict[str, Provider] = {
     "openai-compatible": Provider("openai-chat", ""),
 }
 
+FIRST_KEY = "api-key"  # the input with the first model's key
 KEYLESS = ("ollama", "vllm")  # servers of one's own, which mostly ask for no key
 _PATHS = {"anthropic": "/messages", "openai-chat": "/chat/completions", "openai-responses": "/responses"}
 
@@ -70,6 +71,7 @@ class Model:
         header, scheme: where the key goes.
         fixed: further headers.
         query: pairs that every request carries, such as Azure's `api-version`.
+        secret: name of the key's secret.
     """
 
     connection: str
@@ -82,6 +84,7 @@ class Model:
     scheme: str
     fixed: tuple[tuple[str, str], ...] = field(default=())
     query: tuple[tuple[str, str], ...] = field(default=())
+    secret: str = FIRST_KEY
 
 
 def parse_models(names: Sequence[str], base_url: str) -> tuple[Model, ...]:
@@ -95,7 +98,7 @@ def parse_models(names: Sequence[str], base_url: str) -> tuple[Model, ...]:
     Raises:
         UserError: unknown provider, no model name, or a base URL that is none.
     """
-    models = []
+    models: list[Model] = []
     for index, name in enumerate(names):
         provider_name, separator, model = name.partition("/")
         provider = PROVIDERS.get(provider_name)
@@ -122,16 +125,42 @@ def parse_models(names: Sequence[str], base_url: str) -> tuple[Model, ...]:
                 scheme=provider.scheme,
                 fixed=provider.fixed,
                 query=query,
+                # a key is for the server it was given for, and is told to no other
+                secret=FIRST_KEY if not models or origin == models[0].origin else key_name(provider_name),
             )
         )
     return tuple(models)
 
 
-def without_key(models: Sequence[Model]) -> tuple[Model, ...] | None:
-    """The models as they are asked where no key was given; None where one of them cannot do without."""
-    if any(model.provider not in KEYLESS for model in models):
-        return None
-    return tuple(replace(model, header="") for model in models)
+def key_name(provider: str) -> str:
+    """Name of the secret with the key of a fallback on another server than the first model's: `OPENAI_API_KEY`."""
+    return f"{provider.partition('-')[0].upper()}_API_KEY"
+
+
+def keyed(models: Sequence[Model], has_secret: Callable[[str], bool]) -> tuple[Model, ...] | None:
+    """The models as they are asked with the keys that there are; a server of one's own may do without.
+
+    Returns:
+        The models, or None where the first one's key is not given: AI features are off.
+
+    Raises:
+        UserError: a fallback's key is not given, so that it could never help.
+    """
+    asked = []
+    for model in models:
+        if has_secret(model.secret):
+            asked.append(model)
+        elif model.provider in KEYLESS:
+            asked.append(replace(model, header=""))
+        elif model.secret == FIRST_KEY:
+            return None
+        else:
+            raise UserError(
+                f"The fallback model `{model.provider}/{model.model}` is asked at another server than the first, which "
+                f"has a key of its own: give it as `{model.secret}`, a line of the input `secrets` (in the library: by "
+                "`fallback_api_keys`)."
+            )
+    return tuple(asked)
 
 
 # An address is told in manifest and transcript, so no key may stand in it.

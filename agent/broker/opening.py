@@ -21,7 +21,7 @@ from agent.broker.identity import ask_permissions, read_text
 from agent.broker.limits import Limits
 from agent.broker.manifest import Manifest, freeze
 from agent.broker.mode import ModeSettings, Wish, wished_mode
-from agent.broker.models import Model, parse_models, without_key
+from agent.broker.models import Model, keyed, parse_models
 from agent.broker.money import check_cost_cap
 from agent.broker.own_branch import asked_branch
 from agent.broker.policy.decide import Policy
@@ -119,15 +119,12 @@ def decide_run(
     wish = wished_mode(settings.mode, trigger, _mode_settings(agent))
     if isinstance(wish, Skip):
         return wish
-    models = _models(settings, config)
-    if not has_secret("api-key"):
-        keyless = without_key(models)
-        if keyless is None:
-            return Skip(
-                "No `api-key` is given, so AI features are off. Add the provider's key as a secret and pass it as "
-                "`api-key: ${{ secrets.NAME }}`."
-            )
-        models = keyless
+    models = keyed(_models(settings, config), has_secret)
+    if models is None:
+        return Skip(
+            "No `api-key` is given, so AI features are off. Add the provider's key as a secret and pass it as "
+            "`api-key: ${{ secrets.NAME }}`."
+        )
     # 3. the gate
     trigger, found = complete(api, trigger)
     if isinstance(found, Skip):

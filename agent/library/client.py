@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.broker.config import SandboxConfig
-from agent.broker.models import Model, parse_models, without_key
+from agent.broker.models import PROVIDERS, Model, key_name, keyed, parse_models
 from agent.broker.opening import DEFAULT_MODEL, DEFAULT_TIMEOUT_MIN
 from agent.broker.policy.builtin import split_address
 from agent.broker.secrets import API_KEY, GITHUB_TOKEN, PUSH_TOKEN, SecretStore
@@ -68,6 +68,7 @@ def create_client(config: Mapping[str, Any]) -> Client | None:
     Args:
         config: all keys but `api_key` may be absent.
             `api_key`: text. `model`: `provider/model`. `fallback_models`: list of such. `base_url`: text.
+            `fallback_api_keys`: keys of fallbacks on other servers than the first model's, by provider.
             `max_output_tokens`: of one answer. `context_tokens`: the window of the smallest model in the list,
             for one that is not in the table of models.
             `max_tokens`: tokens a run, input (cached included) plus output. `max_cost`: US dollars a run.
@@ -90,13 +91,14 @@ def create_client(config: Mapping[str, Any]) -> Client | None:
     _check_keys("", config, _KEYS)
     github = config.get("github")
     names = [_text(config, "model") or DEFAULT_MODEL, *_texts(config, "fallback_models")]
-    models = parse_models(names, _text(config, "base_url"))
-    if not _text(config, "api_key").strip():
-        keyless = without_key(models)
-        if keyless is None:
-            return None
-        models = keyless
-    secrets = {API_KEY: _text(config, "api_key")}
+    keys = _words(config, "fallback_api_keys")
+    if unknown := [provider for provider in keys if provider not in PROVIDERS]:
+        raise UserError(f"`fallback_api_keys` names {unknown[0]!r}, which is no provider: {', '.join(PROVIDERS)}.")
+    lines = [f"{key_name(provider)}={key}" for provider, key in keys.items()]
+    secrets = {API_KEY: _text(config, "api_key"), "secrets": "\n".join(lines)}
+    models = keyed(parse_models(names, _text(config, "base_url")), SecretStore.from_inputs(secrets).has)
+    if models is None:
+        return None
     if github is not None:
         _check_keys("github.", github, _GITHUB_KEYS)
         secrets[GITHUB_TOKEN] = _text(github, "token")
@@ -129,8 +131,8 @@ def create_client(config: Mapping[str, Any]) -> Client | None:
 
 
 _KEYS = frozenset(
-    "api_key model fallback_models base_url max_output_tokens context_tokens max_tokens max_cost max_tool_calls "
-    "timeout_minutes tool_timeout_s "
+    "api_key fallback_api_keys model fallback_models base_url max_output_tokens context_tokens max_tokens max_cost "
+    "max_tool_calls timeout_minutes tool_timeout_s "
     "allow_tools deny_tools protected_paths allow_protected_paths branch_prefix setup_script stop_script "
     "prepush_script sandbox github proxies no_proxy ca_file".split()
 )

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,13 @@ from agent import (
     get_mode,
     run_agent,
 )
+from agent.broker.models import PROVIDERS
 from agent.broker.transcript import read, verify
 from agent.contract.sandbox import ProbeItem, ProbeReport
 from agent.sandbox.process import ProcessBackend
 from tests.support.leaks import hits, in_files
 from tests.support.model_server import ModelServer
-from tests.support.model_turns import Call, Turn
+from tests.support.model_turns import Call, Status, Turn
 from tests.support.scenario import World
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -743,6 +745,33 @@ def test_a_setup_that_fails_ends_the_run_before_the_model(ask: Any) -> None:
     assert (result.stop_reason, result.ok, ask.model.requests) == (StopReason.BLOCKED, False, [])
     assert "exit status 3" in result.reason
     assert "broken" in result.reason
+
+
+def test_another_provider_takes_over_with_its_own_key(
+    monkeypatch: pytest.MonkeyPatch, workspace: Path, tmp_path: Path
+) -> None:
+    """Failover: the transcript says so, the work goes on, and neither server is told the other's key or thoughts."""
+    other = "sk-proj-" + "OtherProvider" * 3
+    work = Turn("Looking.", [Call("read_file", {"path": "cart.py"})], thinking="a thought of the first")
+    with ModelServer([work, Turn(fault=Status(404))], key=KEY) as first, ModelServer([], key=other) as second:
+        monkeypatch.setitem(PROVIDERS, "openai", replace(PROVIDERS["openai"], origin=second.url))
+        config = {"api_key": KEY, "base_url": first.url, "fallback_models": ["openai/gpt-5-mini"]}
+        with pytest.raises(UserError, match="OPENAI_API_KEY"):
+            create_client(config)
+        client = create_client({**config, "fallback_api_keys": {"openai": other}})
+        result = run_agent(
+            client, mode=get_mode("review"), task="t", context=RunContext(workspace, results=tmp_path / "results")
+        )
+
+    assert (result.ok, result.output) == (True, "done")
+    (moved,) = events(result, "model.failover")
+    assert (moved["before"], moved["after"]) == ("claude-sonnet-4-5", "gpt-5-mini")
+    assert [request.status for request in second.requests] == [200]
+    assert "def total(items)" in second.requests[0].results[0]
+    assert b"a thought" not in second.requests[0].raw
+    assert [name for name, value in second.requests[0].headers.items() if KEY in value] == []
+    assert [name for request in first.requests for name, value in request.headers.items() if other in value] == []
+    assert in_files(result.transcript.parent, {"key": KEY, "other": other}) == []
 
 
 def test_a_cost_cap_without_a_price_is_told(ask: Any) -> None:

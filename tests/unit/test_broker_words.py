@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from agent.broker.connections import model_connections
 from agent.broker.limits import Limits, Meter
-from agent.broker.models import parse_models
+from agent.broker.models import keyed, parse_models
 from agent.broker.settings import read_settings
 from agent.broker.task import build_task, check_wish
 from agent.contract.errors import UserError
@@ -81,6 +82,24 @@ def test_inputs_are_typed_and_absent_ones_stay_absent() -> None:
 def test_a_model_name_gives_connection_origin_and_path(names: list[str], base: str, expected: list[Any]) -> None:
     """A base URL replaces the first provider's address alone."""
     assert [(m.connection, m.origin, m.path) for m in parse_models(names, base)] == expected
+
+
+def test_a_key_is_told_to_the_server_that_it_is_for() -> None:
+    """Fallbacks on the first model's server share its key; each other server has one of its own, or none is asked."""
+    names = ["anthropic/a", "anthropic/b", "openai/c", "openai-responses/d", "ollama/e"]
+    models = parse_models(names, "")
+    secrets = ["api-key", "api-key", "OPENAI_API_KEY", "OPENAI_API_KEY", "OLLAMA_API_KEY"]
+    assert [model.secret for model in models] == secrets
+    asked = keyed(models, {"api-key", "OPENAI_API_KEY"}.__contains__)
+    assert asked is not None
+    attached = [[(a.header, a.secret) for a in connection.attach] for connection in model_connections(asked)]
+    assert attached == [
+        [("x-api-key", "api-key")], [("x-api-key", "api-key")], [("authorization", "OPENAI_API_KEY")],
+        [("authorization", "OPENAI_API_KEY")], [],
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="`OPENAI_API_KEY`"):
+        keyed(models, {"api-key"}.__contains__)
+    assert keyed(models, {"OPENAI_API_KEY"}.__contains__) is None
 
 
 @pytest.mark.parametrize("name", ["", "claude", "nobody/x", "anthropic/", "/x", "azure/x", "openai-compatible/x"])

@@ -17,6 +17,7 @@ from agent.contract.modes import Mode
 from agent.library.client import _GITHUB_KEYS, _KEYS, _SANDBOX_KEYS
 
 KEY = "sk-ant-api03-" + "LibraryKey" * 3
+OTHER = "another-providers-key-0123456789"
 TOKEN = "ghs_" + "LibraryToken" * 3
 
 
@@ -40,6 +41,7 @@ def test_everything_that_is_given_arrives() -> None:
             "api_key": KEY,
             "model": "openai/gpt-5",
             "fallback_models": ["anthropic/claude-sonnet-4-5"],
+            "fallback_api_keys": {"anthropic": OTHER},
             "max_tokens": 1000,
             "max_cost": 2,
             "max_tool_calls": 7,
@@ -65,6 +67,7 @@ def test_everything_that_is_given_arrives() -> None:
         ("model", "openai", "gpt-5"),
         ("model-1", "anthropic", "claude-sonnet-4-5"),
     ]
+    assert [client.secrets.get(model.secret) for model in client.models] == [KEY, OTHER]
     assert (client.max_tokens, client.max_cost, client.max_tool_calls, client.timeout_s) == (1000, 2.0, 7, 30.0)
     assert (client.tool_timeout_s, client.allow_tools, client.deny_tools) == (3.0, ("read_file",), ("grep",))
     assert (client.protected_paths, client.allow_protected_paths) == (("ops",), (".github/docs",))
@@ -80,7 +83,7 @@ def test_everything_that_is_given_arrives() -> None:
         "localhost",
         "/etc/ca.pem",
     )
-    assert client.secrets.names == ("github-token", "api-key", "push-token")
+    assert client.secrets.names == ("github-token", "api-key", "push-token", "ANTHROPIC_API_KEY")
 
 
 @pytest.mark.parametrize(
@@ -90,6 +93,8 @@ def test_everything_that_is_given_arrives() -> None:
         ({"model": "gpt"}, "gpt"),
         ({"model": 7}, "model"),
         ({"fallback_models": "openai/gpt-5"}, "fallback_models"),
+        ({"fallback_models": ["openai/gpt-5"]}, "fallback_api_keys"),
+        ({"fallback_api_keys": {"nobody": "k"}}, "nobody"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_tokens": True}, "max_tokens"),
         ({"max_tokens": "9"}, "max_tokens"),
