@@ -454,6 +454,7 @@ def test_nothing_to_commit_is_told(checkout: Path, tmp_path: Path) -> None:
 def test_a_diff_is_against_the_start_and_keeps_its_budget(checkout: Path, tmp_path: Path) -> None:
     """Commits of the run are in the diff; literal paths choose; beyond the budget it is cut with a sentence."""
     worktree = worktree_of(checkout, tmp_path / "shadow")
+    assert worktree.diff() == ""
     (checkout / "src/app.py").write_text("print(2)\n")
     worktree.commit("One")
     (checkout / "src/data.bin").write_bytes(b"\0\1")

@@ -68,10 +68,12 @@ class WorkTree:
         Raises:
             ToolInputError: the commit is not known.
         """
-        start = base or self.start
-        if not self.shadow.has(start):
-            raise ToolInputError(f"Commit {start} is not known here.")
-        return self.shadow.diff(start, self.snapshot().tree, paths, budget)
+        if base is not None and not self.shadow.has(base):
+            raise ToolInputError(f"Commit {base} is not known here.")
+        tree = self.snapshot().tree
+        if base is None and not paths and tree == self.shadow.tree_of(self.start):
+            return ""  # most runs only read: no process of git for that
+        return self.shadow.diff(base or self.start, tree, paths, budget)
 
     def materialise(self, tree: str, directory: Path, uid: int, gid: int) -> None:
         """Write a tree into an empty folder; see `materialise.materialise`."""
