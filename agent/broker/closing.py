@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from agent import __version__
-from agent.broker.lifecycle import GateVerdict, ended
 from agent.broker.opening import Opening
 from agent.broker.report.changes import changes_of
 from agent.broker.report.facts import RAISE, Cap, Change, Denial, GateLine, RunReport
-from agent.broker.report.markdown import block
 from agent.broker.server import Call, Handler, Reply
 from agent.broker.settings import Settings
-from agent.broker.state import Ending, RunState
+from agent.broker.state import RunState
 from agent.broker.transcript import Transcript
 from agent.contract.dataclass import replace
 from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.modes import Tier
 from agent.contract.outcomes import OUTCOMES, StopReason
-from agent.contract.sandbox import ExecResult, Purpose
+from agent.contract.sandbox import Purpose
 from agent.contract.totals import Totals
 
 CANCELLED = "The run was cancelled."
-SETUP_TAIL = 4000  # bytes of each stream of a failed setup script in the report; the transcript has more
 DIFF_BYTES = 200_000  # of the run's diff in the transcript
 _CHANGING = frozenset({Tier.WRITE, Tier.SHELL, Tier.GIT})
 
@@ -66,16 +63,6 @@ def publishing(run: RunState, handler: Handler) -> Handler:
         return reply
 
     return handle
-
-
-def setup_failed(run: RunState, result: ExecResult) -> str:
-    """The setup script ended the run: its last output is the run's output. Returns the reason."""
-    reason = f"The setup script did not pass ({ended(result)})."
-    verdict = GateVerdict(Purpose.SETUP, "", passed=False, ended=ended(result), output="")
-    run.done.gates.append(verdict)
-    tail = (result.stdout[-SETUP_TAIL:] + result.stderr[-SETUP_TAIL:]).decode("utf-8", "replace")
-    run.ending = Ending(StopReason.ERROR, reason, output=block(tail) if tail.strip() else "(no output)")
-    return reason
 
 
 def _stop_failure(run: RunState) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.broker.closing import CANCELLED, setup_failed
+from agent.broker.closing import CANCELLED
 from agent.broker.egress import Egress
 from agent.broker.git.checkouts import Checkouts
 from agent.broker.git.dry_run import DryPublishing
@@ -18,21 +18,24 @@ from agent.broker.git.fetch import Fetcher
 from agent.broker.git.publish import Publisher
 from agent.broker.git.rules import BranchRules, TreeRules
 from agent.broker.github import GitHubApi
-from agent.broker.lifecycle import Hook, Lifecycle
+from agent.broker.lifecycle import GateVerdict, Hook, Lifecycle, ended
 from agent.broker.opening import Opening
 from agent.broker.policy.words import Authority
 from agent.broker.redact import Redactor
 from agent.broker.redact.known import KnownValues
 from agent.broker.report.log import Log
+from agent.broker.report.markdown import block
 from agent.broker.sandboxes import Sandboxes
 from agent.broker.settings import Settings
-from agent.broker.state import RunState
+from agent.broker.state import Ending, RunState
 from agent.broker.workbench import Bench, git_post, open_bench, spec_maker
 from agent.contract.dataclass import dataclass
 from agent.contract.modes import Tier
-from agent.contract.sandbox import ProbeReport, Purpose
+from agent.contract.outcomes import StopReason
+from agent.contract.sandbox import ExecResult, ProbeReport, Purpose
 from agent.kernel.channel import Caller
 
+SETUP_TAIL = 4000  # bytes of each stream of a failed setup script in the report; the transcript has more
 CONTAINER_TEMP = "/github/runner_temp"  # where a container action sees RUNNER_TEMP
 
 
@@ -168,3 +171,13 @@ def _probe_line(report: ProbeReport) -> str:
     loopback = "yes" if report.loopback else "no"
     missing = f"; missing here: {', '.join(report.missing)}" if report.missing else ""
     return f"Sandbox {report.backend}: {state}; loopback: {loopback}{missing}"
+
+
+def setup_failed(run: RunState, result: ExecResult) -> str:
+    """The setup script ended the run: its last output is the run's output. Returns the reason."""
+    reason = f"The setup script did not pass ({ended(result)})."
+    verdict = GateVerdict(Purpose.SETUP, "", passed=False, ended=ended(result), output="")
+    run.done.gates.append(verdict)
+    tail = (result.stdout[-SETUP_TAIL:] + result.stderr[-SETUP_TAIL:]).decode("utf-8", "replace")
+    run.ending = Ending(StopReason.ERROR, reason, output=block(tail) if tail.strip() else "(no output)")
+    return reason

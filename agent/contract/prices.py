@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from agent.contract.regex import regex
 
 # What may follow a known name and still be that model: a date, `latest`, or a platform's version mark.
 _SUFFIX = regex(r"(-latest|-\d{8}|-\d{4}-\d{2}-\d{2}|-\d{3}|@\d{8}|-v\d+(:\d+)?)?")
+_FILE = f"{__file__.rpartition('/')[0]}/prices.json"
 
 
 @dataclass(frozen=True)
@@ -82,5 +82,6 @@ def _find(table: Mapping[str, Any], model: str) -> Any:
 
 @functools.cache
 def _table() -> Mapping[str, Mapping[str, Any]]:
-    table: Mapping[str, Mapping[str, Any]] = json.loads(pkgutil.get_data("agent.contract", "prices.json") or b"")
+    with open(_FILE, "rb") as file:
+        table: Mapping[str, Mapping[str, Any]] = json.load(file)
     return table

@@ -13,7 +13,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import agent.broker.process
 from agent.broker.ahead import load_ahead
-late = ("yaml", "agent.broker.git.prepare", "agent.broker.equip", "agent.broker.operations_egress")
+late = ("yaml", "agent.broker.git.prepare", "agent.broker.lifecycle", "agent.broker.operations_egress")
 print([name for name in late if name in sys.modules])
 load_ahead().join()
 print([name for name in late if name not in sys.modules])

@@ -12,7 +12,8 @@ from typing import Any, cast
 
 import pytest
 
-from agent.broker.closing import settle, setup_failed
+from agent.broker.closing import settle
+from agent.broker.equip import setup_failed
 from agent.broker.git.snapshot_words import Caps
 from agent.broker.lifecycle import GateVerdict, Lifecycle
 from agent.broker.limits import Limits, Meter
