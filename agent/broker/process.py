@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 
-from agent.broker.report.actions import load_soon
 from agent.broker.run import Broker
 from agent.contract.inputs import parse_blob
 from agent.kernel.channel import Channel
@@ -21,7 +20,6 @@ def main(control_fd: int, harness_fd: int, plan_fd: int, secrets_fd: int, event_
     secret_inputs, _ = parse_blob(_read(secrets_fd))
     event = _read(event_fd)
     broker = Broker(json.loads(plan), secret_inputs, Channel.from_fd(control_fd), Channel.from_fd(harness_fd))
-    load_soon()
     return broker.run(event)
 
 

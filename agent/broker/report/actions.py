@@ -1,17 +1,17 @@
 """The action's inputs and outputs through the Actions toolkit: the only module that imports it.
 
-The toolkit costs 190 ms to import and reads the process environment, so it is imported inside the calls, or before
-them while the model thinks (`load_soon`).
-It writes an output as `name<<delimiter`, with a delimiter that is random for each value and refused when the
-name or value contains it (reports F06); a test holds it to that.
+The toolkit reads the process environment, so it is imported inside the calls. It writes an output as
+`name<<delimiter`, with a delimiter that is random for each value and refused when the name or value contains it
+(reports F06); a test holds it to that.
 """
 
 from __future__ import annotations
 
 import os
-import threading
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from agent.contract.errors import UserError
@@ -32,18 +32,19 @@ OUTPUTS = (
 OUTPUT_CAP = 500_000  # characters of one value; a job's outputs together may hold 1 MB
 
 
-LOAD_AFTER_S = 0.5  # the first model request has left by then
+def _core() -> Any:
+    """The toolkit, without `requests`: its client for OIDC tokens, which nothing here calls, would load that.
 
-
-def load_soon() -> None:
-    """Import the toolkit in a thread, so that the end of the run does not wait for it."""
-    timer = threading.Timer(LOAD_AFTER_S, _load)
-    timer.daemon = True
-    timer.start()
-
-
-def _load() -> None:
-    from actions_toolkit import core  # noqa: F401 - kept for `write_outputs`
+    That took 130 ms of the end of every run. An empty module stands in its place while the toolkit is loaded.
+    """
+    absent = ModuleType("requests")
+    found = sys.modules.setdefault("requests", absent)
+    try:
+        from actions_toolkit import core
+    finally:
+        if found is absent:
+            del sys.modules["requests"]
+    return core
 
 
 def write_outputs(values: Mapping[str, Any], path: Path) -> None:
@@ -57,8 +58,7 @@ def write_outputs(values: Mapping[str, Any], path: Path) -> None:
     Raises:
         UserError: a name is none of the action's outputs.
     """
-    from actions_toolkit import core
-
+    core = _core()
     unknown = set(values) - set(OUTPUTS)
     if unknown:
         raise UserError(f"No outputs of the action: {', '.join(sorted(unknown))}.")
@@ -80,9 +80,7 @@ def write_outputs(values: Mapping[str, Any], path: Path) -> None:
 
 def get_input(name: str) -> str:
     """A non-secret input of the action, trimmed; empty where absent."""
-    from actions_toolkit import core
-
-    return str(core.get_input(name))
+    return str(_core().get_input(name))
 
 
 def _text(value: Any) -> Any:
