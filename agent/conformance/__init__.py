@@ -15,7 +15,7 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 
-from agent.conformance import batches, cancels, endings, limits, ports, weather
+from agent.conformance import batches, cancels, endings, limits, permissions, ports, weather
 from agent.conformance.bench import Bench, Factory, NotConforming
 from agent.conformance.scripted import Scripted, Step
 from agent.conformance.suite import BEHAVIOURS, Behaviour, Finding, each_finding, run_suite
@@ -32,7 +32,7 @@ __all__ = [
     "main",
     "run_suite",
 ]
-_TOPICS = (batches, endings, limits, cancels, weather, ports)  # importing them registers their behaviours
+_TOPICS = (batches, permissions, endings, limits, cancels, weather, ports)  # importing them registers their behaviours
 
 
 def main(argv: Sequence[str] | None = None) -> int:

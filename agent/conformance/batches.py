@@ -11,28 +11,11 @@ from agent.conformance.suite import behaviour, unanswered
 from agent.harness.loop import (
     BlockedError,
     Limits,
-    LoopResult,
-    PermitAll,
     StopReason,
     ToolCall,
     ToolMessage,
     ToolResult,
 )
-
-
-class Denies:
-    """Hooks that deny one name, or fail."""
-
-    def __init__(self, name: str = "", error: Exception | None = None) -> None:
-        self._name, self._error = name, error
-
-    def before_call(self, call: ToolCall, /) -> str | None:
-        if self._error is not None:
-            raise self._error
-        return "not on a Friday" if call.name == self._name else None
-
-    def before_stop(self, _result: LoopResult, /) -> str | None:
-        return None
 
 
 @behaviour
@@ -82,11 +65,23 @@ def slow_first_call_keeps_its_place(bench: Bench) -> None:
 @behaviour
 def other_calls_run_one_after_another(bench: Bench) -> None:
     """A call that is not marked parallel starts after all before it and ends before all after it."""
-    tools = [bench.tool("read", parallel=True), bench.tool("write")]
-    bench.run(
-        use(call("read", 1), call("write", 2), call("write", 3), call("read", 4), call("write", 5)), say(), tools=tools
-    )
-    expect(bench.done, [("read", 1), ("write", 2), ("write", 3), ("read", 4), ("write", 5)], "order")
+    running, met, lock, pause = set[int](), set[frozenset[int]](), threading.Lock(), threading.Event()
+
+    def work(arguments: Any) -> ToolResult:
+        with lock:
+            running.add(arguments["n"])
+            met.update(frozenset({one, arguments["n"]}) for one in running)
+        pause.wait(0.02)
+        with lock:
+            running.discard(arguments["n"])
+        return ToolResult("ok")
+
+    names = {1: "read", 2: "read", 3: "write", 4: "read", 5: "write", 6: "write", 7: "read", 8: "read"}
+    tools = [bench.tool("read", work, parallel=True), bench.tool("write", work)]
+    bench.run(use(*(call(name, n) for n, name in names.items())), say(), tools=tools)
+    side_by_side = sorted(sorted(pair) for pair in met if len(pair) == 2)
+    expect([pair for pair in side_by_side if pair not in ([1, 2], [7, 8])], [], "calls that ran beside another")
+    expect([n for name, n in bench.done if name == "write"], [3, 5, 6], "order")
 
 
 @behaviour
@@ -223,69 +218,3 @@ def tool_can_block_the_run(bench: Bench) -> None:
     result = bench.run(use(call("a", 1), call("b", 2)), tools=tools)
     expect((result.stop_reason, result.reason), (StopReason.BLOCKED, "The rule says no."), "end")
     expect((bench.done, unanswered(result)), ([], []), "runs, and calls without a result")
-
-
-@behaviour
-def denied_tools_are_not_offered(bench: Bench) -> None:
-    """A denied tool is never shown to the model, also when it is allowed by name."""
-    tools = [bench.tool("a"), bench.tool("b"), bench.tool("c")]
-    bench.run(say(), tools=tools, allow=["a", "b"], deny=["b"])
-    expect([tool.name for tool in bench.requests[0].tools], ["a"], "tools on offer")
-
-
-@behaviour
-def denied_call_blocks_the_run(bench: Bench) -> None:
-    """Calling a denied tool ends the run as blocked, and nothing of its batch runs."""
-    tools = [bench.tool("a"), bench.tool("b")]
-    result = bench.run(use(call("a", 1), call("b", 2)), say(), tools=tools, deny=["b"])
-    expect(result.stop_reason, StopReason.BLOCKED, "stop reason")
-    expect((bench.done, result.ok, unanswered(result)), ([], False, []), "runs, success, calls without a result")
-    denied = [(fields["name"], fields["code"]) for name, fields in bench.events if name == "tool.denied"]
-    expect(denied, [("b", "tool_permission")], "denials in the record")
-
-
-@behaviour
-def call_outside_the_allowed_blocks_the_run(bench: Bench) -> None:
-    """Calling a tool that exists but is not on the allow list ends the run as blocked."""
-    result = bench.run(use(call("b", 1)), say(), tools=[bench.tool("a"), bench.tool("b")], allow=["a"])
-    expect((result.stop_reason, bench.done), (StopReason.BLOCKED, []), "stop reason, and runs")
-
-
-@behaviour
-def forbidden_name_blocks_the_run(bench: Bench) -> None:
-    """Calling a forbidden name for which no tool was handed in ends the run as blocked."""
-    result = bench.run(use(call("git_push", 1)), say(), tools=[bench.tool("a")], forbidden=["git_push"])
-    expect((result.stop_reason, result.turns), (StopReason.BLOCKED, 1), "stop reason, and turns")
-
-
-@behaviour
-def hook_denial_cancels_the_batch(bench: Bench) -> None:
-    """A hook's denial of one call cancels the whole batch with error results, and the run goes on."""
-    tools = [bench.tool("a"), bench.tool("b")]
-    result = bench.run(use(call("a", 1), call("b", 2)), use(call("a", 3)), say(), tools=tools, hooks=Denies("b"))
-    expect(bench.texts(result), [
-        ("Not run: another call of this batch was denied.", True), ("Denied: not on a Friday", True), ("a 3", False),
-    ], "results")  # fmt: skip
-    expect((bench.done, result.stop_reason), ([("a", 3)], StopReason.COMPLETED), "runs, and stop reason")
-
-
-@behaviour
-def hooks_may_extend_the_default(bench: Bench) -> None:
-    """Hooks that extend the permitting default and deny one name are asked like any others."""
-
-    class DeniesB(PermitAll):
-        def before_call(self, call: ToolCall, /) -> str | None:
-            return "not b" if call.name == "b" else super().before_call(call)
-
-    tools = [bench.tool("a"), bench.tool("b")]
-    result = bench.run(use(call("a", 1)), use(call("b", 2)), say(), tools=tools, hooks=DeniesB())
-    expect(bench.texts(result), [("a 1", False), ("Denied: not b", True)], "results")
-    expect(bench.done, [("a", 1)], "runs")
-
-
-@behaviour
-def failing_hook_denies(bench: Bench) -> None:
-    """A hook that fails denies the batch."""
-    result = bench.run(use(call("a", 1)), say(), tools=[bench.tool("a")], hooks=Denies(error=OSError("no")))
-    expect(bench.texts(result), [("Denied: the check before the call failed", True)], "results")
-    expect(bench.done, [], "runs")

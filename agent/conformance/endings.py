@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 
 from agent.conformance.bench import Bench, call, expect, say, use
 from agent.conformance.suite import behaviour, unanswered
 from agent.harness.loop import (
     AssistantMessage,
     Limits,
+    LlmPort,
     LlmReply,
+    LlmRequest,
     LoopResult,
-    Message,
     ReplyStop,
     StopReason,
     StructuredOutput,
     ToolCall,
     ToolMessage,
+    ToolResult,
     Usage,
     UserMessage,
 )
@@ -76,21 +78,24 @@ def history_only_grows(bench: Bench) -> None:
 
 @behaviour
 def opaque_blocks_come_back(bench: Bench) -> None:
-    """What an adapter hands over as opaque blocks is in the next request, unchanged."""
+    """What an adapter hands over as opaque blocks is in later requests, unchanged, of turns with calls and without."""
     kept: list[LlmReply] = []
 
     class Keeps:
-        def __init__(self, llm: object) -> None:
-            self._complete: Callable[..., LlmReply] = llm.complete  # type: ignore[attr-defined]
+        def __init__(self, llm: LlmPort) -> None:
+            self._llm = llm
 
-        def complete(self, request: object, /) -> LlmReply:
-            kept.append(self._complete(request))
+        def complete(self, request: LlmRequest, /) -> LlmReply:
+            reply = self._llm.complete(request)
+            kept.append(replace(reply, blocks=(*reply.blocks, {"seal": len(kept)}), wire=reply.wire or "a host's"))
             return kept[-1]
 
-    bench.run(use(call("a", 1), text="Looking."), say(), tools=[bench.tool("a")], wrap=Keeps)
-    came: Message = bench.requests[1].messages[1]
-    wanted = AssistantMessage("Looking.", kept[0].calls, kept[0].blocks, kept[0].wire)
-    expect(came, wanted, "the model's turn in the next request")
+    steps = use(call("a", 1), text="Looking."), say("Done."), say("Now done.")
+    bench.run(*steps, tools=[bench.tool("a")], wrap=Keeps, hooks=Verifies("not yet"))
+    last = bench.requests[2].messages
+    came = [message for message in last if isinstance(message, AssistantMessage)]
+    wanted = [AssistantMessage(one.text, one.calls, one.blocks, one.wire) for one in kept[:2]]
+    expect(came, wanted, "the model's turns in the last request")
 
 
 @behaviour
@@ -116,6 +121,14 @@ def structured_retries_run_out(bench: Bench) -> None:
     result = bench.run(say("x"), say("y"), structured=StructuredOutput(number, retries=1))
     expect((result.stop_reason, result.ok, result.structured), (StopReason.STRUCTURED, False, None), "end")
     expect("'y'" in result.output, True, "the output holds the last validation error")
+
+
+@behaviour
+def value_of_an_answer_that_was_sent_back_does_not_stand(bench: Bench) -> None:
+    """A value whose answer the check before the end sent back is not the result of a run that gives none after it."""
+    wanted = StructuredOutput(number, retries=0)
+    result = bench.run(say("42"), say("x"), structured=wanted, hooks=Verifies("not 42"))
+    expect((result.stop_reason, result.ok, result.structured), (StopReason.STRUCTURED, False, None), "end")
 
 
 @behaviour
@@ -154,10 +167,13 @@ def failing_check_is_no_success(bench: Bench) -> None:
 @behaviour
 def half_a_turn_is_never_run(bench: Bench) -> None:
     """A turn that was cut at the output limit runs nothing, not even a call that looks whole; the model is told."""
-    cut = use(call("a", 1), stop=ReplyStop.MAX_TOKENS, usage=Usage(10, output_tokens=4096))
-    result = bench.run(cut, use(call("a", 2)), say(), tools=[bench.tool("a")])
-    told = bench.requests[1].messages[-1]
+    cut = use(call("a", 1), text="Part", stop=ReplyStop.MAX_TOKENS, usage=Usage(10, output_tokens=4096))
+    steps = cut, use(call("a", 2)), cut, say("Done."), cut, say("Now done.")
+    result = bench.run(*steps, tools=[bench.tool("a")], hooks=Verifies("not yet"))
+    said, told = bench.requests[1].messages[-2:]
+    expect(said, AssistantMessage("Part"), "what it had said is kept, without its calls")
     expect(isinstance(told, UserMessage) and "4096" in told.text, True, "the model is told where it was cut")
+    # cut again after a call, or after it had said that it was done, is not twice in a row
     expect((bench.done, result.ok, unanswered(result)), ([("a", 2)], True, []), "runs, success, calls without a result")
 
 
@@ -211,6 +227,28 @@ def same_answer_again_is_no_news(bench: Bench) -> None:
     result = bench.run(*steps, tools=[bench.tool("a")])
     told = [m for m in result.messages if isinstance(m, UserMessage) and "Change your approach" in m.text]
     expect((result.stop_reason, result.turns, len(told)), (StopReason.NO_PROGRESS, 63, 3), "end")
+
+
+@behaviour
+def another_answer_is_news(bench: Bench) -> None:
+    """The same call with another answer each time is progress, such as a file that is read again after an edit."""
+    answers = iter(range(9))
+    tools = [bench.tool("a", lambda _: ToolResult(str(next(answers)))), bench.tool("b")]
+    steps = [use(call("a", 1, call_id=f"i{n}")) for n in range(6)]
+    mixed = [use(call("b", 0, call_id=f"b{n}"), call("b", n)) for n in range(1, 7)]  # an old call beside a new one
+    result = bench.run(*steps, *mixed, say(), tools=tools)
+    notes = [message for message in result.messages[1:] if isinstance(message, UserMessage)]
+    expect((result.stop_reason, result.turns, notes), (StopReason.COMPLETED, 13, []), "end, and notes to the model")
+
+
+@behaviour
+def same_failure_in_other_words_is_no_news(bench: Bench) -> None:
+    """A call that fails again is the same failure, whatever its text: it may hold a time or a number."""
+    errors = iter(range(9))
+    steps = [use(call("a", 1, call_id=f"i{n}")) for n in range(9)]
+    tools = [bench.tool("a", lambda _: ToolResult(f"failed after {next(errors)} s", is_error=True))]
+    result = bench.run(*steps, tools=tools)
+    expect((result.stop_reason, result.turns), (StopReason.NO_PROGRESS, 4), "end")
 
 
 @behaviour

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 from agent.conformance.bench import Bench, Clock, call, expect, say, use
@@ -96,11 +97,25 @@ def tokens_are_capped_before_the_call(bench: Bench) -> None:
 
 @behaviour
 def adapter_knows_what_is_left(bench: Bench) -> None:
-    """Each request says what is left of tokens and time, so that an adapter can cap its output."""
-    step = use(call("a", 1), usage=Usage(1_000, output_tokens=100))
-    bench.run(step, say(), tools=[bench.tool("a")], limits=Limits(max_tokens=90_000, timeout_s=50))
-    expect([request.tokens_left for request in bench.requests], [90_000, 88_900], "tokens left")
-    expect([0 < (request.timeout_s or 0) <= 50 for request in bench.requests], [True, True], "time left")
+    """Each request says what is left of tokens, money and time, so that an adapter can cap its output."""
+
+    class Costs:
+        def __init__(self, llm: LlmPort) -> None:
+            self._llm = llm
+
+        def complete(self, request: LlmRequest, /) -> LlmReply:
+            return replace(self._llm.complete(request), usage=Usage(1_000, output_tokens=100, cost=0.25))
+
+    clock = Clock()
+
+    def work(_: Any) -> ToolResult:
+        clock.now = 20.0
+        return ToolResult("ok")
+
+    limits = Limits(max_tokens=90_000, max_cost=1.0, timeout_s=50)
+    bench.run(use(call("a", 1)), say(), tools=[bench.tool("a", work)], limits=limits, wrap=Costs, clock=clock)
+    left = [(request.tokens_left, request.cost_left, request.timeout_s) for request in bench.requests]
+    expect(left, [(90_000, 1.0, 50.0), (88_900, 0.75, 30.0)], "tokens, dollars and seconds left")
 
 
 @behaviour

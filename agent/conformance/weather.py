@@ -154,6 +154,25 @@ def compacted_history_grows_again(bench: Bench) -> None:
 
 
 @behaviour
+def optimizer_is_told_what_a_history_held(bench: Bench) -> None:
+    """An optimizer gets the tokens of the last turn, 0 where there is no turn of what it is asked about."""
+    seen: list[tuple[int, int, bool]] = []
+
+    class Shortens:
+        def optimize(
+            self, messages: tuple[Message, ...], context_tokens: int, /, *, overflow: bool
+        ) -> tuple[Message, ...]:
+            seen.append((len(messages), context_tokens, overflow))
+            return messages if len(messages) == 1 else (messages[0], UserMessage(f"Left out, overflow: {overflow}."))
+
+    steps: list[Step] = [use(call("a", 1)), ContextError("too long"), say("Done.")]
+    result = bench.run(*steps, tools=[bench.tool("a")], optimizer=Shortens())
+    expect(seen, [(1, 0, False), (3, 110, False), (2, 0, True)], "messages, tokens, overflow")
+    compacted = [fields["overflow"] for name, fields in bench.events if name == "agent.compacted"]
+    expect((result.output, compacted), ("Done.", [False, True]), "end, and compactions in the record")
+
+
+@behaviour
 def logger_gets_the_run_in_order(bench: Bench) -> None:
     """The logger gets the tools of each turn, requests, replies, calls, results and the end, in order."""
     bench.run(use(call("a", 1)), say(), tools=[bench.tool("a")])

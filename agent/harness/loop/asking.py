@@ -102,7 +102,7 @@ class Asker:
         grown = self._sent + tuple(history[self._seen :])
         view = self._optimized(grown, overflow=overflow)
         if view is not grown:
-            self._context = 0  # the next turn is no longer bounded from below by the last one
+            self._context = 0  # what the last turn held is not what is sent now
             self.log("agent.compacted", before=len(grown), after=len(view), overflow=overflow)
         self._sent, self._seen = view, len(history)
         return view
