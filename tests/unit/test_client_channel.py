@@ -136,6 +136,14 @@ def test_limit_of_the_broker_ends_as_budget() -> None:
     assert (result.stop_reason, len(seen)) == (StopReason.BUDGET, 1)
 
 
+@pytest.mark.parametrize(("then", "end"), [(fails("limit"), StopReason.BUDGET), (dies, StopReason.ERROR)])
+def test_half_an_answer_before_the_brokers_end_is_counted(then: Answer, end: StopReason) -> None:
+    """What an attempt had cost before the broker said that a limit is reached, or was gone, is in the run's usage."""
+    result, seen, _ = run(fails("upstream", after=STREAM[:200]), then)
+
+    assert (result.stop_reason, len(seen), result.usage.input_tokens) == (end, 2, 10)
+
+
 @pytest.mark.parametrize("answer", [refuses("egress_path_blocked"), fails("egress_path_blocked")])
 def test_refusal_is_final_and_named(answer: Answer) -> None:
     """A refusal of the policy, as an answer or as an error, is not tried again, and its code is in the reason."""

@@ -124,6 +124,33 @@ def test_no_wait_beyond_the_clock_of_the_run() -> None:
     assert "no time left to wait" in ran.result.reason
 
 
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("events", [0, 12])
+def test_time_that_is_up_while_the_model_answers_is_a_timeout(wire: str, events: int) -> None:
+    """The clock that runs out before or inside an answer is that end, not a provider's fault; what came is counted."""
+    with ModelServer([Turn("x" * 400, fault=Slow(20, events))]) as server:
+        ran = run(server, wire, limits=Limits(timeout_s=0.6))
+
+    assert (ran.result.stop_reason, ran.waits, len(ran.requests)) == (StopReason.TIMEOUT, [], 1)
+    assert (ran.result.usage.output_tokens > 30) is bool(events)
+
+
+def test_cancel_in_a_wait_keeps_what_was_paid() -> None:
+    """A cancel between two attempts ends the run, and its usage has the half answer before it."""
+    cancel = CancelToken()
+
+    def wait(_request: Any, _seconds: float) -> bool:
+        cancel.cancel()
+        return True
+
+    with ModelServer([Turn("x" * 4000, usage={"input": 1000}, fault=Cut(60))]) as server:
+        client = ModelClient(LoopbackBroker(server.url), [entry("anthropic")], wait=wait)
+        result = run_loop(client, system="s", task="t", cancel=cancel)
+
+    assert (result.stop_reason, len(server.requests)) == (StopReason.CANCELLED, 1)
+    assert (result.usage.input_tokens, result.usage.output_tokens > 250) == (1000, True)
+
+
 def test_wish_for_an_hour_counts_as_down() -> None:
     """A provider that asks for an hour is not waited for."""
     ran = waits([Turn(fault=Status(429, headers={"retry-after": "3600"}))])

@@ -152,6 +152,9 @@ class ModelClient:
             try:
                 reply = exchange.run(model.connection, model.path, model.query, body, model.idle_s, deadline)
                 return replace(reply, usage=_priced(reply.usage, model.price), wire=model.maker)
+            except LlmError as exc:  # of the broker: its limit is reached, or it is gone
+                exc.usage = self._wasted
+                raise
             except ProviderError as exc:
                 self._wasted += _priced(exchange.wasted, model.price)
                 self._answer_fault(model, request, exc.fault, attempt, deadline)
@@ -162,6 +165,8 @@ class ModelClient:
         """Return when another attempt makes sense, after the wait it needs."""
         if request.cancel.cancelled:
             raise CancelledError("The run was cancelled.", self._wasted)
+        if deadline is not None and self._clock() >= deadline:
+            raise DeadlineError("The run's time was up before the model had answered.", self._wasted)
         if fault.kind is FaultKind.CONTEXT:
             if 0 < fault.room < (model.settings.max_output or 0):  # it is our output limit that does not fit
                 model.settings.max_output = fault.room
