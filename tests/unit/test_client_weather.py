@@ -198,6 +198,42 @@ def test_cut_streams_are_paid_for() -> None:
     assert ran.result.usage.cost > (1000 * 3 + 250 * 15) / 1e6
 
 
+ENDS: Mapping[str, tuple[Any, Limits, StopReason]] = {
+    "too long": (Status(400, message="prompt is too long: 9 tokens > 8"), Limits(), ERROR),
+    "no right": (Status(401), Limits(), ERROR),
+    "no model": (Status(404), Limits(), ERROR),
+    "busy for ever": (Status(529), Limits(), ERROR),
+    "busy for an hour": (Status(429, headers={"retry-after": "3600"}), Limits(), ERROR),
+    "busy beyond the clock": (Status(429, headers={"retry-after": "90"}), Limits(timeout_s=60), ERROR),
+    "no tokens left": (Status(404), Limits(max_tokens=2_300), BUDGET),
+    "no money left": (Status(404), Limits(max_cost=0.02), BUDGET),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_half_an_answer_is_paid_for_however_the_run_ends(end: str) -> None:
+    """What a cut stream had said counts where the next attempt ends the run, once, and against its budgets."""
+    then, limits, wanted = ENDS[end]
+    cut = Turn("x" * 4000, usage={"input": 1000, "output": 1100}, fault=Cut(170))
+    with ModelServer([WORK, cut, *[Turn(fault=then)] * 9]) as server:
+        ran = run(server, "anthropic", retry=Retry(attempts=2), limits=limits)
+    with ModelServer([WORK, Turn(fault=Status(404))]) as server:
+        without = run(server, "anthropic")
+
+    assert (ran.result.stop_reason, ran.result.turns) == (wanted, 2)
+    assert ran.result.usage.input_tokens == 1000 + without.result.usage.input_tokens
+    assert ran.result.usage.output_tokens >= 1000 + without.result.usage.output_tokens
+    assert len(ran.requests) == (2 if wanted is BUDGET else 3)
+
+
+def test_waste_of_one_turn_is_counted_once() -> None:
+    """A later turn without a fault does not count the earlier one's waste again."""
+    cut = Turn("x" * 4000, usage={"input": 1000}, fault=Cut(60))
+    once, clean = waits([cut, WORK, WORK]), waits([WORK, WORK])
+
+    assert once.result.usage.input_tokens == 1000 + clean.result.usage.input_tokens
+
+
 def test_money_caps_the_output_before_the_request() -> None:
     """The output limit sent is what the money left can pay; a request that it cannot pay at all is not sent."""
     with ModelServer([Turn("done")]) as server:
