@@ -6,7 +6,7 @@ Nothing that a model wrote runs here; the setup script is the repository's own, 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from agent.broker.egress import Egress
 from agent.broker.git.checkouts import Checkouts
 from agent.broker.git.dry_run import DryPublishing
 from agent.broker.git.fetch import Fetcher
+from agent.broker.git.prepare import Prepared
 from agent.broker.git.publish import Publisher
 from agent.broker.git.rules import BranchRules, TreeRules
 from agent.broker.github import GitHubApi
@@ -32,11 +33,27 @@ from agent.broker.workbench import Bench, git_post, open_bench, spec_maker
 from agent.contract.dataclass import dataclass
 from agent.contract.modes import Tier
 from agent.contract.outcomes import StopReason
-from agent.contract.sandbox import ExecResult, ProbeReport, Purpose
+from agent.contract.sandbox import ExecResult, ProbeReport, Purpose, SandboxSpec
 from agent.kernel.channel import Caller
 
 SETUP_TAIL = 4000  # bytes of each stream of a failed setup script in the report; the transcript has more
 CONTAINER_TEMP = "/github/runner_temp"  # where a container action sees RUNNER_TEMP
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """A probe that was started.
+
+    Attributes:
+        make_spec: specs of this run's sandboxes.
+        spec: of the one that is probed.
+        wait: waits for the report.
+    """
+
+    sandboxes: Sandboxes
+    make_spec: Callable[[Purpose, str], SandboxSpec]
+    spec: SandboxSpec
+    wait: Callable[[], ProbeReport]
 
 
 @dataclass(frozen=True)
@@ -63,25 +80,29 @@ class Equipment:
         tiers = opening.mode.tiers
         repository, egress = opening.trigger.repository, self.egress
         _, job = self.redactor.version_of_known()
-        bench = open_bench(
-            Path(settings.workspace),
-            Path(settings.state),
-            owner=(settings.uid, settings.gid),
-            temps=[Path(p) for p in (settings.fact("RUNNER_TEMP"), CONTAINER_TEMP) if p],
-            homes=[Path(p) for p in (self.plan.get("HOME"),) if p],
-            head_sha=opening.start_sha,
-            also=[sha for sha in (opening.base_sha,) if sha],
-            needs_git=bool(tiers & {Tier.WRITE, Tier.SHELL, Tier.GIT}),
-            git_dir=Path(place) if (place := self.plan.get("airlock.git_dir")) else None,
-            fetch=lambda shadow: Fetcher(shadow, git_post(egress), repository),
-            learn=lambda value: self._learn(value, job),
-        )
+        probes: list[_Probe] = []
+        try:
+            bench = open_bench(
+                Path(settings.workspace),
+                Path(settings.state),
+                owner=(settings.uid, settings.gid),
+                temps=[Path(p) for p in (settings.fact("RUNNER_TEMP"), CONTAINER_TEMP) if p],
+                homes=[Path(p) for p in (self.plan.get("HOME"),) if p],
+                head_sha=opening.start_sha,
+                also=[sha for sha in (opening.base_sha,) if sha],
+                needs_git=bool(tiers & {Tier.WRITE, Tier.SHELL, Tier.GIT}),
+                git_dir=Path(place) if (place := self.plan.get("airlock.git_dir")) else None,
+                fetch=lambda shadow: Fetcher(shadow, git_post(egress), repository),
+                learn=lambda value: self._learn(value, job),
+                settled=lambda prepared: probes.append(self._probe(prepared)) if Tier.SHELL in tiers else None,
+            )
+        finally:
+            for probe in probes:
+                probe.wait()  # also where the bench failed: launch must not be starting what it is about to end
         run.worktree = bench.worktree
         if Tier.GIT in tiers and bench.worktree is not None:
             run.publisher = self._publisher(bench)
-        if Tier.SHELL not in tiers:
-            return None
-        return self._open_sandbox(bench)
+        return self._open_sandbox(bench, *probes) if probes else None
 
     def _learn(self, value: str, job: KnownValues) -> None:
         """A credential that an earlier step left: hidden by us, and by the runner, which may not know it as a secret.
@@ -119,15 +140,15 @@ class Equipment:
             run_key=str(opening.run_id or self.plan.get("GITHUB_RUN_ID", "")),
         )
 
-    def _open_sandbox(self, bench: Bench) -> str | None:
-        settings, opening, run = self.settings, self.opening, self.run
-        sandboxes = Sandboxes(self.control)
+    def _probe(self, prepared: Prepared) -> _Probe:
+        """Start to probe the run's main sandbox."""
+        settings, opening = self.settings, self.opening
         caches = [settings.fact("RUNNER_TOOL_CACHE"), *self.plan.get("AIRLOCK_TOOL_PATH", "").split(":")]
         # what no mount may show: the workspace is there already, the rest is ours or the runner's
         files = [os.path.dirname(settings.fact(name)) for name in ("GITHUB_EVENT_PATH", "GITHUB_OUTPUT")]
         closed = [settings.workspace, settings.state, settings.results, settings.fact("RUNNER_TEMP"), *files]
         make_spec = spec_maker(
-            bench.prepared,
+            prepared,
             opening.config.agent.sandbox,
             [c for c in caches if c],
             [p for p in closed if p],
@@ -135,7 +156,12 @@ class Equipment:
         )
         spec = make_spec(Purpose.MAIN, settings.workspace)
         private = [str(Path(settings.state) / "shadow.git"), str(Path(settings.state) / "prepare")]
-        report = sandboxes.probe(spec, [*private, *bench.prepared.hidden])
+        sandboxes = Sandboxes(self.control)
+        return _Probe(sandboxes, make_spec, spec, sandboxes.probe_beside(spec, [*private, *prepared.hidden]))
+
+    def _open_sandbox(self, bench: Bench, probe: _Probe) -> str | None:
+        settings, opening, run = self.settings, self.opening, self.run
+        report = probe.wait()
         run.record("sandbox.probe", **report.to_json())
         self.log.line(_probe_line(report))
         if not report.ok:
@@ -146,11 +172,11 @@ class Equipment:
         assert bench.worktree is not None
         run.lifecycle = Lifecycle(
             hooks,
-            sandboxes,
+            probe.sandboxes,
             Checkouts(bench.worktree, Path(settings.workspace), bench.prepared.uid, bench.prepared.gid),
             folder=gates,
             workspace=settings.workspace,
-            spec=make_spec,
+            spec=probe.make_spec,
             remaining_s=run.remaining_s,
             record=run.record,
         )
@@ -161,7 +187,7 @@ class Equipment:
             return setup_failed(run, done)
         if run.lifecycle.left_out:
             self.log.annotate("warning", run.lifecycle.left_out)
-        run.sandbox = sandboxes.start(spec)
+        run.sandbox = probe.sandboxes.start(probe.spec)
         return None
 
 

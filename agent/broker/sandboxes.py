@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -36,6 +37,18 @@ class Sandboxes:
         except (CallFailed, ChannelError) as exc:
             return ProbeReport(backend="none", ok=False, loopback=False, missing=(str(exc),))
         return ProbeReport.from_json(frame.header["report"])
+
+    def probe_beside(self, spec: SandboxSpec, forbidden_paths: Sequence[str]) -> Callable[[], ProbeReport]:
+        """Start a probe, which takes as long as a container takes to start, and go on; the result waits for it."""
+        reports: list[ProbeReport] = []
+        thread = threading.Thread(target=lambda: reports.append(self.probe(spec, forbidden_paths)), daemon=True)
+        thread.start()
+
+        def wait() -> ProbeReport:
+            thread.join()
+            return reports[0]
+
+        return wait
 
 
 class Sandbox:

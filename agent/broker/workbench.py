@@ -53,6 +53,7 @@ def open_bench(
     learn: Callable[[str], None],
     git_dir: Path | None = None,
     homes: Iterable[Path] = (),
+    settled: Callable[[Prepared], None] = lambda _: None,
 ) -> Bench:
     """Prepare the workspace and bring it to the commit of the run.
 
@@ -66,6 +67,8 @@ def open_bench(
         learn: told each credential value that was found.
         git_dir: the real git folder where it is mounted apart and `.git` is covered.
         homes: home folders of the job, in which earlier steps may have left credentials.
+        settled: told once the workspace and our folders are as a sandbox will find them, which may be before all
+            else is done.
 
     Raises:
         UserError: the workspace cannot be used; the text says what to do.
@@ -86,7 +89,10 @@ def open_bench(
             )
         return Bench(prepared, None, None)
     shadow = open_shadow(prepared, state / "shadow.git")
-    wanted = [sha for sha in dict.fromkeys([head_sha or prepared.head, *also]) if not shadow.has(sha)]
+    head = head_sha or prepared.head
+    if head == prepared.head:
+        settled(prepared)  # a sandbox can be started beside the rest: no file comes or goes
+    wanted = [sha for sha in dict.fromkeys([head, *also]) if not shadow.has(sha)]
     if wanted:
         try:
             fetch(shadow).fetch(wanted, haves=[prepared.head])
@@ -95,7 +101,10 @@ def open_bench(
                 f"The commit {wanted[0][:12]} of this run is not in the checkout and could not be fetched ({exc}). "
                 "Check it out with `fetch-depth: 0`, or give the job `contents: read`."
             ) from exc
-    return Bench(prepared, shadow, open_worktree(prepared, shadow, workspace, commit=head_sha or prepared.head))
+    worktree = open_worktree(prepared, shadow, workspace, commit=head)
+    if head != prepared.head:
+        settled(prepared)
+    return Bench(prepared, shadow, worktree)
 
 
 def git_post(egress: Egress) -> Callable[[str, bytes, Mapping[str, str]], Iterable[bytes]]:

@@ -184,9 +184,6 @@ def _code_folders() -> tuple[str, ...]:
 
 def _warm() -> None:
     """Load now what libraries load at first use: afterwards the files may be out of reach."""
-    import encodings.idna  # noqa: F401
-    import tempfile  # noqa: F401
-
     import re2  # noqa: F401
 
     import agent.harness.tools.ci_logs  # noqa: F401
