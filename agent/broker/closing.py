@@ -141,7 +141,7 @@ def make_report(
     _record_limit(run, stop_reason)
     branch = next(reversed(done.pushed), "")
     lines = [
-        GateLine(str(v.purpose), v.passed, v.ended)
+        GateLine(str(v.purpose), v.passed, v.ended, v.output)
         for v in done.gates
         if v is [w for w in done.gates if w.purpose is v.purpose][-1]
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.action import Result, interrupt
 from tests.support.model_server import ModelServer
-from tests.support.model_turns import Call, Turn
+from tests.support.model_turns import Call, Status, Turn
 from tests.support.scenario import RUN_ID, World
 
 LOGS = '  github:\n    logHosts: ["{log_host}"]\n'
@@ -47,6 +47,24 @@ def test_a_stop_script_that_fails_without_a_word_is_fed_back_all_the_same(make: 
     assert (result.outputs["stop-reason"], result.exit_status) == ("not_verified", 5)
     assert "exit status 7" in str(model.requests[2].json["messages"])
     assert len(result.events("hook.end")) == 1, "the same tree is not judged twice"
+
+
+def test_what_the_stop_script_lacks_is_told_where_the_run_was_asked_for(make: Callable[..., World]) -> None:
+    """F24: a busy provider is waited for; a script that cannot pass ends the run, its exit and words in the comment."""
+    world = make(config="ai:\n  agent:\n    stopScript: echo the linter is not installed; exit 127\n")
+    repository = world.repository
+    number = repository.create_issue("Discount", "It is wrong.").number
+    repository.add_comment(number, "/airlock implement fix the discount", "maintainer")
+    event = world.github.event("issue_comment", repository, number=number)
+    busy = [Turn(fault=Status(529)), Turn(fault=Status(429, headers={"retry-after": "1"}))]
+    with ModelServer([*busy, write("one"), *[Turn(text="Done.")] * 9]) as model:
+        result = world.run("issue_comment", event, model)
+    assert (result.outputs["stop-reason"], result.exit_status) == ("not_verified", 5)
+    assert [event["attempt"] for event in result.events("model.retry")] == [1, 2]
+    assert len(model.requests) < 10
+    told = repository.issue(number).comments[-1].body
+    assert "The stop script did not pass (exit status 127)" in told
+    assert "What stop printed last:\n\n```\n[stdout]\nthe linter is not installed\n```" in told
 
 
 def test_a_failed_setup_script_ends_the_run_with_its_output_before_the_model_is_asked(

@@ -82,6 +82,23 @@ def test_a_capped_run_says_what_was_done_what_not_and_how_to_go_on(write: Any) -
 
 
 @pytest.mark.parametrize("write", [summary, comment])
+def test_what_a_failed_gate_printed_last_is_told(write: Any) -> None:
+    """F24: its last words stand in a block that nothing in them ends; those of a gate that passed do not."""
+    said = "x" * 5_000 + f"\n```\n{HOSTILE}\nnpm: command not found\n"
+    gates = (GateLine("stop", False, "exit status 127", said), GateLine("prepush", True, "exit status 0", "fine words"))
+    text = write(capped(output="", gates=gates))
+
+    rendered = MarkdownIt("commonmark", {"html": True}).render(text)
+    (told,) = re.findall(r"What stop printed last:</p>\n<pre><code>(.*?)</code></pre>", rendered, re.DOTALL)
+    assert told.startswith("…xxx")
+    assert told.endswith("npm: command not found\n")
+    assert 1_900 < len(told) < 2_600
+    assert "fine words" not in text
+    found = (oracles.mentions(text), oracles.closers(text), oracles.remote_loads(text), oracles.workflow_commands(text))
+    assert found == ([], [], [], [])
+
+
+@pytest.mark.parametrize("write", [summary, comment])
 def test_a_report_has_no_effects(write: Any) -> None:
     """Nobody is mentioned, nothing is closed, loaded or commanded, and the only hidden mark is ours."""
     text = write(capped())

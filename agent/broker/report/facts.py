@@ -18,11 +18,13 @@ class GateLine:
         name: `actor`, `setup`, `stop`, `prepush`, `sandbox probe`.
         passed: None where it did not run.
         note: how it ended, in words.
+        output: what it printed; untrusted.
     """
 
     name: str
     passed: bool | None
     note: str = ""
+    output: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from agent.broker.report.facts import RAISE, Cap, RunReport
 from agent.broker.report.log import duration
-from agent.broker.report.markdown import code, details, table
+from agent.broker.report.markdown import block, code, details, table
 from agent.contract.neutral import BREAK, neutralise
 from agent.contract.neutral_code import open_fence, outside, strict_code
 from agent.contract.outcomes import StopReason
@@ -18,6 +18,7 @@ SUMMARY_CAP = 300_000  # UTF-16 units, at most 900,000 bytes: over 1,048,576 the
 COMMENT_CAP = 60_000  # UTF-16 units of 65,536: what redaction and neutralising may add fits in between
 WORDS_CAP = 40_000  # of the model's last words in a comment
 ROWS = 100
+LAST_WORDS = 2_000  # characters of what a gate that did not pass had printed; a program's errors stand at its end
 _TAG = regex(r"<(?=[A-Za-z/])")
 
 _SIGN = {
@@ -39,6 +40,7 @@ def summary(report: RunReport) -> str:
         _words(report, 60_000),
         _published(report),
         _partial(report),
+        _failures(report),
         _gates(report),
         _changes(report),
         _costs(report),
@@ -59,6 +61,7 @@ def comment(report: RunReport) -> str:
         _words(report, WORDS_CAP),
         _published(report),
         _partial(report),
+        _failures(report),
         details("Gates, changes, limits and cost", _folded(report)),
         _links(report),
     ]
@@ -147,6 +150,17 @@ def _partial(report: RunReport) -> str:
     if report.row.outcome in ("done", "skipped"):
         return ""
     return "\n\n".join([f"**Done:** {'; '.join(done(report))}.", f"**Not done:** {'; '.join(not_done(report))}."])
+
+
+def _failures(report: RunReport) -> str:
+    """What the gates that did not pass printed last, so that a missing program is seen without the transcript (F24)."""
+    failed = [gate for gate in report.gates if gate.passed is False and gate.output.strip()]
+    return "\n\n".join(f"What {gate.name} printed last:\n\n{block(_last(gate.output))}" for gate in failed)
+
+
+def _last(text: str) -> str:
+    text = text.rstrip()
+    return text if len(text) <= LAST_WORDS else f"…{text[-LAST_WORDS:]}"
 
 
 def _folded(report: RunReport) -> str:
