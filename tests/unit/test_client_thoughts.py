@@ -78,6 +78,7 @@ def test_thoughts_of_another_format_are_not_told(wire: str) -> None:
     "message",
     ["The encrypted content gAAA could not be verified.",
      "messages.1.content.0: Invalid `signature` in `thinking` block",
+     "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
      "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property "
      "'reasoning_content' is unsupported)]"],
 )  # fmt: skip

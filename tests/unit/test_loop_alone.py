@@ -13,7 +13,7 @@ import pytest
 
 import agent.harness.loop
 from agent.harness.clients import ModelClient
-from agent.harness.loop import CancelledError, CancelToken, LlmRequest, StopReason, UserMessage, run_loop
+from agent.harness.loop import CancelledError, CancelToken, DeadlineError, LlmRequest, StopReason, UserMessage, run_loop
 from tests.support.model_broker import LoopbackBroker
 from tests.support.model_run import WIRES, entry
 from tests.support.model_server import ModelServer, Slow, Status, Turn
@@ -82,6 +82,16 @@ def test_cancel_ends_a_wait_between_attempts() -> None:
             client.complete(request)
 
     assert len(server.requests) == 1
+
+
+def test_nothing_is_asked_when_no_time_is_left() -> None:
+    """An adapter without a second to wait in sends nothing: what it would be told could not be waited for."""
+    with ModelServer([Turn("done")]) as server:
+        client = ModelClient(LoopbackBroker(server.url), [entry("anthropic")])
+        with pytest.raises(DeadlineError):
+            client.complete(LlmRequest("s", (UserMessage("t"),), (), timeout_s=0.0))
+
+    assert server.requests == []
 
 
 def test_no_model_is_an_error() -> None:

@@ -83,8 +83,9 @@ _OPTIONAL_FIELDS = {
 }  # fmt: skip
 # Thoughts sent back to a model that cannot open them or knows no such field: OpenAI, Anthropic, Groq, Mistral.
 _THOUGHT_TEXTS = (
-    "could not be verified", "`signature` in `thinking`", "signature in thinking", "property 'reasoning",
-    "reasoning is not supported", "reasoning input is not enabled", "reasoning_content", "reasoning_details",
+    "could not be verified", "blocks in the latest assistant message cannot be modified", "`signature` in `thinking`",
+    "signature in thinking", "property 'reasoning", "reasoning is not supported", "reasoning input is not enabled",
+    "reasoning_content", "reasoning_details",
 )  # fmt: skip
 THOUGHTS = "thoughts"
 
