@@ -53,7 +53,7 @@ def find_credentials(
         seen.add(file)
         for key, value in reader.read(file):
             values |= secret_values(key, value)
-            if re.fullmatch(r"include(if\..*)?\.path", key, re.DOTALL):
+            if _parts(key) in (("include", "path"), ("includeif", "path")):
                 todo += _included(file, value, temps, homes)
             elif key == "core.sshcommand":
                 values |= _key_files(value, temps)
@@ -64,14 +64,21 @@ def find_credentials(
 
 def secret_values(key: str, value: str) -> set[str]:
     """Secrets in one configuration entry. Pure."""
-    if re.fullmatch(r"http\.(.*\.)?extraheader", key, re.DOTALL):
+    section, name = _parts(key)
+    if (section, name) == ("http", "extraheader"):
         return _header_values(value)
-    if re.fullmatch(r"(remote\..*\.(push)?url|url\..*\.(push)?insteadof|http\.(.*\.)?proxy)", key, re.DOTALL):
-        base = key.split(".", 1)[1].rsplit(".", 1)[0] if key.startswith("url.") else ""
-        return _url_values(value) | _url_values(base)
-    if key.startswith(("credential.", "http.")) and key.rsplit(".", 1)[-1] in ("password", "token"):
+    if section == "url" and name in ("insteadof", "pushinsteadof"):
+        return _url_values(value) | _url_values(key.split(".", 1)[1].rsplit(".", 1)[0])
+    if (section == "remote" and name in ("url", "pushurl")) or (section, name) == ("http", "proxy"):
+        return _url_values(value)
+    if section in ("credential", "http") and name in ("password", "token"):
         return {value}
     return set()
+
+
+def _parts(key: str) -> tuple[str, str]:
+    """Section and name of a key; between them may be a subsection, which holds anything."""
+    return key.partition(".")[0], key.rpartition(".")[2]
 
 
 def _header_values(header: str) -> set[str]:
@@ -126,8 +133,9 @@ def _key_files(command: str, temps: Sequence[Path]) -> set[str]:
 
 def _home_values(home: Path) -> set[str]:
     values = _url_lines(home / ".git-credentials") | _url_lines(home / ".config/git/credentials")
-    values |= set(re.findall(r"\bpassword\s+(\S+)", _text(home / ".netrc")))
-    values |= set(re.findall(r"oauth_token:\s*(\S+)", _text(home / ".config/gh/hosts.yml")))
+    for file, form in ((".netrc", r"\bpassword\s+(\S+)"), (".config/gh/hosts.yml", r"oauth_token:\s*(\S+)")):
+        if text := _text(home / file):
+            values |= set(re.findall(form, text))
     return values
 
 
