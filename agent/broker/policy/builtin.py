@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent.broker.policy.route import RESPONSE_CAP, Connection, Never, Route
-from agent.broker.policy.template import compile_template
+from agent.broker.policy.template import Template, compile_template
 from agent.broker.policy.words import OFFER_GATE, PUBLISHER_GATE, Attach
 from agent.contract.dataclass import dataclass
 from agent.contract.errors import UserError
@@ -74,7 +74,7 @@ def github_connection(run: RunParameters, *, check: bool = False) -> Connection:
     values = _values(run)
     routes = tuple(_route(entry, data, values, run) for entry in data["github"])
     never = tuple(
-        Never(method, compile_template(path.replace("~", f"/repos/{run.repository}"), data["params"]), why)
+        Never(method, _template(path.replace("~", f"/repos/{run.repository}")), why)
         for method, path, why in data["never"]
     )
     redirects = {kind: tuple(hosts) for kind, hosts in data["redirects"].items()}
@@ -241,7 +241,7 @@ def _route(entry: Mapping[str, Any], data: Mapping[str, Any], values: Mapping[st
     return Route(
         id=entry["id"],
         method=entry["method"],
-        templates=tuple(compile_template(one, data["params"]) for one in paths),
+        templates=tuple(map(_template, paths)),
         tier=Tier(entry["tier"]),
         query={name: data["query"][name] for name in entry.get("query", ())},
         required_query=tuple(entry.get("required_query", ())),
@@ -257,6 +257,11 @@ def _route(entry: Mapping[str, Any], data: Mapping[str, Any], values: Mapping[st
         match=tuple(entry["match"]),
         not_match=tuple(entry["not_match"]),
     )
+
+
+@lru_cache(maxsize=512)  # a run makes the connection twice, before and after its configuration is known
+def _template(path: str) -> Template:
+    return compile_template(path, _data()["params"])
 
 
 def _gate(entry: Mapping[str, Any], run: RunParameters) -> str | None:

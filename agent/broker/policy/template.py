@@ -74,9 +74,11 @@ def compile_template(text: str, patterns: Mapping[str, str]) -> Template:
     if not text.startswith("/") or "//" in text or (text.endswith("/") and text != "/"):
         raise UserError(f"The path template {text!r} must begin with one slash and not end with one.")
     parts: list[str | Param] = []
+    several = 0
     for piece in text[1:].split("/"):
         if piece == "**":
             parts.append(Param("rest", _ANY, several=True))
+            several += 1
             continue
         found = _PARAM.fullmatch(piece)
         if found is None:
@@ -88,7 +90,7 @@ def compile_template(text: str, patterns: Mapping[str, str]) -> Template:
         if name not in patterns:
             raise UserError(f"The parameter {name!r} of {text!r} has no pattern.")
         parts.append(_param(name, patterns[name], bool(found[2])))
-    several = sum(isinstance(part, Param) and part.several for part in parts)
+        several += bool(found[2])
     if several > 1:
         raise UserError(f"The path template {text!r} has more than one part of several segments.")
     return Template(text, tuple(parts), several == 1)
