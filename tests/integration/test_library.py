@@ -155,7 +155,10 @@ def test_a_review_works_in_place_and_changes_nothing(ask: Any, workspace: Path) 
     assert refused
     assert TOKEN_IN_CONFIG not in config
     assert state_of(workspace) == before
-    assert (result.usage.input_tokens > 0, result.usage.cost is not None, result.turns) == (True, True, 3)
+    turns = [event["usage"] for event in events(result, "model.response")]  # tokens and money of each turn
+    assert [turn["cost"] > 0 for turn in turns] == [True, True, True]
+    assert sum(turn["input_tokens"] for turn in turns) == result.usage.input_tokens
+    assert sum(turn["cost"] for turn in turns) == pytest.approx(result.usage.cost)
     assert (result.commits, result.diff, result.brought_back, result.left_out) == ((), "", (), ())
 
 

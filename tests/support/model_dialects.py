@@ -33,6 +33,13 @@ def need(condition: object, message: str) -> None:
         raise Invalid(message)
 
 
+def need_properties(functions: list[Mapping[str, Any]]) -> None:
+    for one in functions:
+        schema = one["parameters"]
+        whole = schema.get("type") == "object" and isinstance(schema.get("properties"), dict)
+        need(whole, f"Invalid schema for function '{one['name']}': In context=(), object schema missing properties.")
+
+
 class Anthropic:
     """Messages."""
 
@@ -186,6 +193,7 @@ class Chat:
                     code="unsupported_parameter",
                     param=name,
                 )
+        need_properties([tool["function"] for tool in body.get("tools", [])])
         seen: set[str] = set()
         owed: list[str] = []
         for index, message in enumerate(body.get("messages") or []):
@@ -278,6 +286,7 @@ class Responses:
     def check(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
         need(isinstance(body.get("model"), str) and body["model"], "Missing required parameter: 'model'.")
         need(isinstance(body.get("input"), list) and body["input"], "Missing required parameter: 'input'.")
+        need_properties(body.get("tools", []))
         need(body.get("max_output_tokens", 16) >= 16, "Invalid 'max_output_tokens': must be at least 16.")
         calls: dict[str, bool] = {}
         before: Mapping[str, Any] = {}

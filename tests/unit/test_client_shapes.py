@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent.harness.loop import StopReason, ToolMessage, Usage
+from agent.harness.loop import LoopTool, StopReason, ToolMessage, ToolResult, Usage
 from tests.support.model_run import WIRES, Ran, run, tool
 from tests.support.model_server import Call, ModelServer, Raw, Recorded, Turn
 
@@ -183,6 +183,17 @@ def test_text_that_utf8_cannot_carry(wire: str) -> None:
         ran = run(server, wire, tools=(tool("list_dir", "caf\ud83d é"),))
 
     assert ran.requests[1].results == ["caf? é"]
+
+
+@every_wire
+def test_tool_without_parameters(wire: str) -> None:
+    """A schema that names no properties is sent with none: OpenAI refuses an object that does not say."""
+    bare = LoopTool("look", "Looks.", {"type": "object"}, lambda _: ToolResult("seen"))
+    with ModelServer([Turn(calls=[Call("look", "")]), Turn("done")]) as server:
+        ran = run(server, wire, tools=(bare,))
+
+    assert (statuses(ran), ran.result.ok) == ([200, 200], True)
+    assert results(ran) == [("look", "seen", False)]
 
 
 def test_output_limit_by_the_name_the_model_wants() -> None:

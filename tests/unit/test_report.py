@@ -82,6 +82,15 @@ def test_a_capped_run_says_what_was_done_what_not_and_how_to_go_on(write: Any) -
 
 
 @pytest.mark.parametrize("write", [summary, comment])
+def test_a_cost_that_is_not_known_is_said(write: Any) -> None:
+    """No price is no 0: report and output say that it is unknown."""
+    unpriced = capped(totals=Totals(turns=1, input_tokens=9, output_tokens=3, cost_usd=None))
+    assert " 3 out · unknown price" in write(unpriced)
+    assert "unknown price" not in write(capped())
+    assert [one.outputs("t")["cost-usd"] for one in (unpriced, capped())] == ["", "0.4321"]
+
+
+@pytest.mark.parametrize("write", [summary, comment])
 def test_what_a_failed_gate_printed_last_is_told(write: Any) -> None:
     """F24: its last words stand in a block that nothing in them ends; those of a gate that passed do not."""
     said = "x" * 5_000 + f"\n```\n{HOSTILE}\nnpm: command not found\n"

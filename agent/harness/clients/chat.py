@@ -15,6 +15,7 @@ from agent.harness.clients.wire import (
     listing,
     mapping,
     open_object,
+    parameters,
     parse_arguments,
     safe_arguments,
     safe_name,
@@ -85,7 +86,7 @@ class ChatWire:
             fields["tools"] = [
                 {
                     "type": "function",
-                    "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema},
+                    "function": {"name": tool.name, "description": tool.description, "parameters": parameters(tool)},
                 }
                 for tool in tools
             ]

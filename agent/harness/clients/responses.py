@@ -15,6 +15,7 @@ from agent.harness.clients.wire import (
     listing,
     mapping,
     open_object,
+    parameters,
     parse_arguments,
     safe_arguments,
     safe_name,
@@ -89,7 +90,7 @@ class ResponsesWire:
                     "type": "function",
                     "name": tool.name,
                     "description": tool.description,
-                    "parameters": tool.schema,
+                    "parameters": parameters(tool),
                     "strict": False,
                 }
                 for tool in tools

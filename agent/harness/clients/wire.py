@@ -186,6 +186,11 @@ def spoken(content: Any) -> str:
     return content if isinstance(content, str) else "".join(string(part.get("text")) for part in listing(content))
 
 
+def parameters(tool: LoopTool) -> dict[str, Any]:
+    """A tool's schema as OpenAI takes it: an object says which properties it has, also where that is none."""
+    return {"properties": {}, **tool.schema}
+
+
 def estimated(input_bytes: int, output_chars: int) -> Usage:
     """Usage where the provider reported none, so that budgets still bind (S7)."""
     return Usage(input_tokens=input_bytes // CHARS_PER_TOKEN, output_tokens=output_chars // CHARS_PER_TOKEN)
