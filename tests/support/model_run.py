@@ -69,6 +69,7 @@ def run(
     tools: tuple[LoopTool, ...] | None = None,
     retry: Retry | None = None,
     key: str = "",
+    idle_s: float = 60.0,
     entry_fields: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Ran:
@@ -85,6 +86,7 @@ def run(
         models or [entry(wire, **(entry_fields or {}))],
         logger=log,
         retry=retry,
+        idle_s=idle_s,
         wait=wait,
         jitter=lambda: 0.5,
     )

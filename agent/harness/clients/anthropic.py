@@ -86,7 +86,7 @@ class AnthropicWire:
         return blocks or [{"type": "text", "text": "(no text)"}]
 
     def head(self, settings: Settings, system: str, tools: tuple[LoopTool, ...]) -> bytes:
-        fields: dict[str, Any] = {"model": settings.model, "stream": True, **settings.extra}
+        fields: dict[str, Any] = {"model": settings.model, "stream": True}
         if tools:
             fields["tools"] = [
                 {"name": tool.name, "description": tool.description, "input_schema": tool.schema} for tool in tools
@@ -180,7 +180,7 @@ class AnthropicAssembler:
 
 
 def _caches(settings: Settings) -> bool:
-    return settings.cache and "cache_control" not in settings.drop
+    return "cache_control" not in settings.drop
 
 
 def _id(call_id: str) -> str:

@@ -79,7 +79,7 @@ class ChatWire:
         return entry
 
     def head(self, settings: Settings, system: str, tools: tuple[LoopTool, ...]) -> bytes:
-        fields: dict[str, Any] = {"model": settings.model, "stream": True, **settings.extra}
+        fields: dict[str, Any] = {"model": settings.model, "stream": True}
         if "stream_options" not in settings.drop:
             fields["stream_options"] = {"include_usage": True}
         if tools:
@@ -90,7 +90,7 @@ class ChatWire:
                 }
                 for tool in tools
             ]
-        opening = dumps({"role": settings.system_role, "content": text_or(system, "(none)")})
+        opening = dumps({"role": "system", "content": text_or(system, "(none)")})
         return open_object(fields, "messages") + opening + b","
 
     def marked(self, items: list[bytes], _settings: Settings) -> list[bytes]:

@@ -67,7 +67,7 @@ class Fragments:
         return replace(message, blocks=())
 
     def _opening(self, settings: Settings, system: str, tools: tuple[LoopTool, ...]) -> bytes:
-        key = (settings.model, frozenset(settings.drop), settings.system_role, system, id(tools))
+        key = (settings.model, frozenset(settings.drop), system, id(tools))
         if key != self._head_key:
             self._head, self._head_key = self._wire.head(settings, system, tools), key
             self._tools = tools  # kept, so that its id stays its own

@@ -60,21 +60,16 @@ class _Model:
     """One entry of `RunFacts.models` with what is learned about it during the run."""
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
-        options = dict(entry.get("options") or {})
         self.wire: Wire = wire_named(entry["wire"])
         self.connection = str(entry.get("connection") or "model")
         self.path = str(entry.get("path") or self.wire.path)
         self.query = dict(entry.get("query") or {})
-        self.idle_s = float(options.pop("idle_s", IDLE_S))
         self.settings = Settings(
             model=entry["model"],
             max_output=entry.get("max_output") or 16_384,
-            output_field=options.pop("output_field", _output_field(entry["model"])),
-            system_role=options.pop("system_role", "system"),
-            cache=bool(options.pop("cache", True)),
-            extra=dict(options.pop("body", {})),
+            output_field=_output_field(entry["model"]),
         )
-        self.price: Price | None = find_price(entry["model"], options.pop("price", None))
+        self.price: Price | None = find_price(entry["model"])
         self.maker = f"{self.wire.name} {self.connection} {self.settings.model}"
         self.fragments = Fragments(self.wire, self.maker)
 
@@ -91,6 +86,7 @@ class ModelClient:
         *,
         logger: LoggerPort | None = None,
         retry: Retry | None = None,
+        idle_s: float = IDLE_S,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
         wait: Callable[[LlmRequest, float], bool] = lambda request, seconds: request.cancel.wait(seconds),
@@ -103,6 +99,7 @@ class ModelClient:
             models: entries as in `RunFacts.models`; at least one.
             logger: gets `model.retry` and `model.failover`.
             retry: patience.
+            idle_s: seconds that a provider may be silent, before its answer and in the middle of it.
             clock, now, wait, jitter: injectable; `wait` returns True when cancelled meanwhile.
 
         Raises:
@@ -111,6 +108,7 @@ class ModelClient:
         self._models = [_Model(entry) for entry in models]
         if not self._models:
             raise ValueError("There is no model.")
+        self._idle_s = idle_s
         self._broker, self._logger = broker, logger or SilentLogger()
         self._retry, self._clock, self._now, self._wait, self._jitter = retry or Retry(), clock, now, wait, jitter
         self._current = 0
@@ -150,7 +148,7 @@ class ModelClient:
             body = self._body(model, request)
             exchange = Exchange(self._broker, model.wire, request.cancel, self._clock, self._now)
             try:
-                reply = exchange.run(model.connection, model.path, model.query, body, model.idle_s, deadline)
+                reply = exchange.run(model.connection, model.path, model.query, body, self._idle_s, deadline)
                 return replace(reply, usage=_priced(reply.usage, model.price), wire=model.maker)
             except LlmError as exc:  # of the broker: its limit is reached, or it is gone
                 exc.usage = self._wasted

@@ -81,7 +81,7 @@ class ResponsesWire:
         return items
 
     def head(self, settings: Settings, system: str, tools: tuple[LoopTool, ...]) -> bytes:
-        fields: dict[str, Any] = {"model": settings.model, "stream": True, "store": False, **settings.extra}
+        fields: dict[str, Any] = {"model": settings.model, "stream": True, "store": False}
         if "include" not in settings.drop:
             fields["include"] = ["reasoning.encrypted_content"]
         if tools:

@@ -25,20 +25,14 @@ class Settings:
     Attributes:
         model: name as the provider wants it.
         max_output: most output tokens of one turn, or None for the server's default.
-        extra: fields from trusted configuration that are merged into the request body.
         drop: optional fields, and other parts of a request, that this server does not take.
         output_field: name of the output limit in Chat Completions, which differs by model.
-        system_role: `system` or `developer`, in Chat Completions.
-        cache: put cache marks (Messages).
     """
 
     model: str
     max_output: int | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
     drop: set[str] = field(default_factory=set)
     output_field: str = "max_tokens"
-    system_role: str = "system"
-    cache: bool = True
 
 
 class Assembler(Protocol):
