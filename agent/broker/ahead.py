@@ -17,6 +17,9 @@ def load_ahead() -> threading.Thread:
 
 
 def _load() -> None:
+    import agent.broker.egress.direct  # first, and alone: what the first request itself waits for
+
+    # isort: split
     import yaml  # noqa: F401 - the configuration
 
     import agent.broker.equip
