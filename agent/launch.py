@@ -44,7 +44,7 @@ def main(settings_fd: int, control_fd: int, harness_fd: int, plan_fd: int, broke
         settings_fd: what came in from the runner, without secrets.
         control_fd: our end of the broker's channel to us.
         harness_fd: the harness's end of its channel to the broker.
-        plan_fd: the broker reads its plan at the other end, and does nothing before.
+        plan_fd: the broker reads its plan at the other end, and does nothing before; later a byte that cancels the run.
         broker_pid: the broker, which the first stage started.
     """
     set_non_dumpable()  # 1
@@ -86,6 +86,7 @@ class Launch:
             watched=lambda: (self.broker_pid, self.harness_pid),
         )
         self._control = control
+        self._plan_fd = -1
         self._ended: dict[int, int] = {}
         self._cancelled = False
 
@@ -105,8 +106,11 @@ class Launch:
             "airlock.launch_pid": os.getpid(),
             "airlock.git_dir": str(self.place.git_dir or ""),
         }
-        with os.fdopen(plan_fd, "wb") as file:
-            file.write(json.dumps(plan).encode())
+        with os.fdopen(plan_fd, "wb", closefd=False) as file:
+            file.write(json.dumps(plan).encode() + b"\n")
+        self._plan_fd = plan_fd
+        if self._cancelled:  # before there was somebody to tell
+            self._tell_cancel()
         harness_plan = memory(json.dumps({"workspace": self.workspace, "uid": self.uid, "gid": self.gid}).encode())
         self.harness_pid = spawn("--harness", [harness_fd, harness_plan], silent=True)
         self._sandboxes.warm_up()
@@ -193,14 +197,17 @@ class Launch:
 
     # -- signals and deadline
 
-    def _on_signal(self, number: int, _frame: object) -> None:
+    def _on_signal(self, _number: int, _frame: object) -> None:
         """SIGINT, SIGTERM, SIGHUP: ask the broker for its partial report; a timer ends it if it hangs."""
         self._cancelled = True
-        with suppress(ChannelError):
-            self._control.send({"id": 0, "op": "cancel", "signal": number})
+        self._tell_cancel()
         timer = threading.Timer(CANCEL_GRACE_S, lambda: self._end(self.broker_pid))
         timer.daemon = True
         timer.start()
+
+    def _tell_cancel(self) -> None:
+        with suppress(OSError):  # there is no broker yet, or no more
+            os.write(self._plan_fd, b"c")
 
     def _overdue(self) -> None:
         self._report_crash("The broker did not end within its own deadline.")

@@ -69,9 +69,7 @@ class Broker:
         self._cancelled = False
         self._dry_run = True
         self._numbers = itertools.count(1)  # of requests, one after another in the transcript whoever sends them
-        self._ready = threading.Event()
-        self._control = Caller(control, on_notice=self._notice)  # last: a cancel may come at once
-        self._ready.set()
+        self._control = Caller(control)
 
     def run(self, event: bytes) -> int:
         """Everything; never raises."""
@@ -178,7 +176,6 @@ class Broker:
 
     def _stop_harness(self) -> None:
         """End the harness; its channel closes and `serve` returns."""
-        self._ready.wait()
         try:
             self._control.call("harness.stop")
         except (CallFailed, ChannelError):
@@ -186,15 +183,14 @@ class Broker:
         if self._server:
             self._server.end()
 
-    def _notice(self, header: Mapping[str, Any]) -> None:
-        """A notice from launch: a signal came."""
-        if header.get("op") == "cancel":
-            self._cancelled = True
-            if self._run is not None:
-                self._run.cancelled = True
-                if self._run.lifecycle is not None:
-                    threading.Thread(target=self._run.lifecycle.stop, daemon=True).start()
-            threading.Thread(target=self._stop_harness, daemon=True).start()
+    def cancel(self) -> None:
+        """A signal came: end the harness and what runs for it; the report tells how far the run got."""
+        self._cancelled = True
+        if self._run is not None:
+            self._run.cancelled = True
+            if self._run.lifecycle is not None:
+                threading.Thread(target=self._run.lifecycle.stop, daemon=True).start()
+        self._stop_harness()
 
     # -- the end
 

@@ -170,24 +170,20 @@ class Caller:
     """Requests over a channel, from any number of threads.
 
     Whoever waits for an answer reads, one thread at a time, and hands the others theirs: no thread stands between the
-    channel and the caller, as long as nobody has to be told of notices.
+    channel and the caller.
     """
 
-    def __init__(self, channel: Channel, *, on_notice: Callable[[dict[str, Any]], None] | None = None) -> None:
+    def __init__(self, channel: Channel) -> None:
         """
         Args:
-            on_notice: told the header of each frame that answers nothing, by a thread that then does all the reading:
-                a notice comes when nobody waits for an answer, too.
+            channel: the peer answers requests on it, and sends nothing else.
         """
         self._channel = channel
-        self._on_notice = on_notice
         self._turn = threading.Condition()
         self._pending: dict[int, deque[Frame]] = {}
         self._next = 0
         self._dead: str | None = None
-        self._reading = on_notice is not None
-        if on_notice is not None:
-            threading.Thread(target=self._listen, name="channel-reader", daemon=True).start()
+        self._reading = False
 
     def notice(self, op: str, payload: bytes = b"", *, hold: bool = False, **fields: Any) -> None:
         """Send without an answer; `hold` as in `Channel.send`."""
@@ -271,16 +267,10 @@ class Caller:
         except ChannelError as exc:
             end = str(exc)
         with self._turn:
-            self._reading = self._on_notice is not None
+            self._reading = False
             self._dead = self._dead or end
             number = frame.header.get("id") if frame is not None else None
             arrived = self._pending.get(number) if isinstance(number, int) else None
             if frame is not None and arrived is not None:
                 arrived.append(frame)
             self._turn.notify_all()
-        if frame is not None and arrived is None and self._on_notice is not None:
-            self._on_notice(frame.header)
-
-    def _listen(self) -> None:
-        while self._dead is None:
-            self._read(None)

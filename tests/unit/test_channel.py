@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import queue
 import socket
 import struct
 import threading
@@ -223,14 +222,3 @@ def test_one_thread_reads_for_all_and_hands_the_reading_on() -> None:
     for thread in threads:
         thread.join(10)
     assert got == {"a": b"a", "b": b"b", "c": b"c"}
-
-
-def test_a_notice_is_told_while_nobody_waits_for_an_answer() -> None:
-    """A cancel from launch comes at any time."""
-    ours, theirs = socket.socketpair()
-    told: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
-    caller, peer = Caller(Channel(ours), on_notice=told.put), Channel(theirs)
-    peer.send({"id": 0, "op": "cancel"})
-    assert told.get(timeout=10) == {"id": 0, "op": "cancel"}
-    threading.Thread(target=answer_all, args=(peer,), daemon=True).start()
-    assert caller.call("echo", b"and answers").payload == b"and answers"
