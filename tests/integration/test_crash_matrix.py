@@ -14,6 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -175,10 +176,10 @@ def test_a_killed_sandbox_fails_its_command_and_leaves_everything_in_order(rig: 
 
 def descendants(pid: int) -> list[int]:
     """Processes below one, children first."""
-    try:
-        children = [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
+    children = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):  # each thread has its own
+        with suppress(OSError):
+            children += [int(child) for child in task.read_text().split()]
     return children + [below for child in children for below in descendants(child)]
 
 
