@@ -288,6 +288,19 @@ def test_field_that_a_server_refuses_is_left_out() -> None:
     assert (again.result.stop_reason, len(again.requests)) == (ERROR, 2)
 
 
+def test_output_limit_that_has_no_right_name_is_an_error() -> None:
+    """A server that refuses the limit by either name is not asked for ever."""
+    refusal = Turn(fault=Status(400, message="Unsupported parameter: max_tokens or max_completion_tokens."))
+    with ModelServer([refusal] * 9) as server:
+        ran = run(server, "openai-chat")
+
+    assert (ran.result.stop_reason, len(ran.requests)) == (ERROR, 2)
+    assert [set(request.json) & {"max_tokens", "max_completion_tokens"} for request in ran.requests] == [
+        {"max_tokens"},
+        {"max_completion_tokens"},
+    ]
+
+
 @pytest.mark.parametrize(
     "message",
     ["max_tokens: 16384 > 4096, which is the maximum allowed number of output tokens for claude-3-opus",

@@ -13,10 +13,14 @@ from agent.conformance.suite import unanswered
 from agent.harness.loop import (
     AssistantMessage,
     BlockedError,
+    CancelToken,
     Limits,
     LlmError,
     LlmReply,
+    LlmRequest,
+    LoopResult,
     LoopTool,
+    PermitAll,
     ReplyStop,
     StopReason,
     ToolCall,
@@ -84,3 +88,60 @@ def test_rules_hold_whatever_the_model_says(script: list[Any], calls_cap: int, t
     assert not closed or result.stop_reason is StopReason.BLOCKED
     assert result.ok is (result.stop_reason is StopReason.COMPLETED)
     assert result.reason
+
+
+class Counted(Scripted):
+    """Notes what each answer cost."""
+
+    def __init__(self, script: list[Any]) -> None:
+        super().__init__(script)
+        self.given = Usage()
+
+    def complete(self, request: LlmRequest, /) -> LlmReply:
+        reply = super().complete(request)
+        self.given += reply.usage
+        return reply
+
+
+class CancelsAt:
+    """A logger that cancels the run at one of its events, and notes the calls that began after that."""
+
+    def __init__(self, number: int) -> None:
+        self.cancel, self._left = CancelToken(), number
+        self.results: list[str] = []
+
+    def event(self, name: str, fields: Mapping[str, Any], /) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self.cancel.cancel()
+        if name == "tool.result":
+            self.results.append(fields["id"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps, st.integers(1, 25), st.booleans())
+def test_a_cancel_at_any_event_leaves_a_consistent_history(script: list[Any], number: int, verify: bool) -> None:
+    """Wherever it comes: each call has one result, in history and record; all answers are counted; no tool starts."""
+    log, llm, after = CancelsAt(number), Counted(script), []
+
+    class Verifies(PermitAll):
+        def before_stop(self, _result: LoopResult, /) -> str | None:
+            return "go on" if verify else None
+
+    def run(_arguments: Mapping[str, Any]) -> ToolResult:
+        if log.cancel.cancelled:
+            after.append(1)
+        return ToolResult(f"read {len(log.results)}")
+
+    tools = [LoopTool("read", "", {"type": "object"}, run, True), LoopTool("write", "", {"type": "object"}, run)]
+    result = run_loop(llm, system="s", task="t", tools=tools, hooks=Verifies(), logger=log, cancel=log.cancel)
+
+    calls = [call.id for message in result.messages if isinstance(message, AssistantMessage) for call in message.calls]
+    assert unanswered(result) == []
+    assert sorted(log.results) == sorted(calls)
+    assert result.usage == llm.given
+    assert after == []
+    assert not log.cancel.cancelled or result.turns <= len(script) + 1
+    if result.stop_reason is StopReason.CANCELLED:
+        assert log.cancel.cancelled
+        assert not result.ok
