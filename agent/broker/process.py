@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from typing import BinaryIO
 
 from agent.broker.run import Broker
 from agent.contract.inputs import parse_blob
@@ -22,8 +23,13 @@ def main(control_fd: int, harness_fd: int, plan_fd: int, secrets_fd: int, event_
     secret_inputs, _ = parse_blob(_read(secrets_fd))
     event = _read(event_fd)
     broker = Broker(json.loads(plan), secret_inputs, Channel.from_fd(control_fd), Channel.from_fd(harness_fd))
-    threading.Thread(target=lambda: from_launch.read(1) and broker.cancel(), name="cancel", daemon=True).start()
+    threading.Thread(target=_cancel, args=(from_launch, broker), name="cancel", daemon=True).start()
     return broker.run(event)
+
+
+def _cancel(from_launch: BinaryIO, broker: Broker) -> None:
+    if from_launch.read(1):  # nothing, where launch is gone
+        broker.cancel()
 
 
 def _read(fd: int) -> bytes:
