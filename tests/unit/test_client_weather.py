@@ -275,16 +275,22 @@ def test_stream_that_never_closes_after_its_end() -> None:
     assert ran.result.ok
 
 
-def test_field_that_a_server_refuses_is_left_out() -> None:
+@pytest.mark.parametrize(
+    ("wire", "field", "message"),
+    [("openai-responses", b'"include"', "Encrypted content is not supported with this model."),
+     ("openai-chat", b'"stream_options"', "Unrecognized request argument supplied: stream_options"),
+     ("anthropic", b'"cache_control"', "messages.0.content.0.text.cache_control: Extra inputs are not permitted")],
+)  # fmt: skip
+def test_field_that_a_server_refuses_is_left_out(wire: str, field: bytes, message: str) -> None:
     """An optional field named in a 400 is left out from then on; named again, it is an error."""
-    refusal = Status(400, message="Encrypted content is not supported with this model.")
-    with ModelServer([Turn(fault=refusal), WORK, Turn("done")]) as server:
-        ran = run(server, "openai-responses")
-    with ModelServer([Turn(fault=refusal)] * 2) as server:
-        again = run(server, "openai-responses")
+    refusal = Turn(fault=Status(400, message=message))
+    with ModelServer([refusal, WORK, Turn("done")]) as server:
+        ran = run(server, wire)
+    with ModelServer([refusal] * 9) as server:
+        again = run(server, wire)
 
     assert ran.result.ok
-    assert ["include" in request.json for request in ran.requests] == [True, False, False]
+    assert [field in request.raw for request in ran.requests] == [True, False, False]
     assert (again.result.stop_reason, len(again.requests)) == (ERROR, 2)
 
 
