@@ -186,9 +186,10 @@ def test_unknown_connection_is_refused_by_the_broker_and_moves_on() -> None:
     assert (alone.result.stop_reason, "egress_connection_unknown" in alone.result.reason) == (ERROR, True)
 
 
-def test_cut_streams_are_paid_for() -> None:
+@pytest.mark.parametrize("clean", [False, True])
+def test_cut_streams_are_paid_for(clean: bool) -> None:
     """What a cut stream had said already counts against the budgets, in tokens and in money."""
-    ran = waits([Turn("x" * 4000, usage={"input": 1000}, fault=Cut(60))])
+    ran = waits([Turn("x" * 4000, usage={"input": 1000}, fault=Cut(60, clean=clean))])
     clean = waits([])
 
     assert ran.result.ok
@@ -267,10 +268,11 @@ def test_cost_of_an_unknown_model_is_unknown() -> None:
     assert (ran.result.ok, ran.result.usage.cost) == (True, None)
 
 
-def test_stream_that_never_closes_after_its_end() -> None:
-    """A turn that the provider has ended counts, though the connection stays open and silent."""
-    with ModelServer([Turn("All done.", fault=Slow(30, 9))]) as server:
-        ran = run(server, "anthropic", idle_s=0.3)
+def test_stream_that_never_closes_after_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn that the provider has ended counts soon, though the connection stays open and silent."""
+    monkeypatch.setattr("agent.harness.clients.exchange._LINGER_S", 0.3)
+    with ModelServer([Turn("All done.", fault=Slow(20, 9))]) as server:
+        ran = run(server, "anthropic", limits=Limits(timeout_s=15))
 
     assert ran.result.ok
 
