@@ -129,6 +129,27 @@ def test_upstream_failure_after_the_end_is_none() -> None:
     assert (result.output, len(seen)) == ("Hällo.", 1)
 
 
+@pytest.mark.parametrize(("silence_s", "waited"), [(2.0, True), (4.0, False)])
+def test_silence_after_the_end_of_a_turn_is_not_waited_out(silence_s: float, waited: bool) -> None:
+    """Usage may follow a turn's end by a moment; a connection that stays open and silent is left."""
+    now, seen = [0.0], []
+
+    class Silent:
+        def stream(self, *_: object, waiting: Callable[[], None], **__: object) -> Iterator[Frame]:
+            yield Frame({"status": 200, "headers": {}}, STREAM[:150])
+            now[0] += 100.0
+            waiting()  # a model that thinks in the middle of its answer
+            yield Frame({}, STREAM[150:])
+            now[0] += silence_s
+            waiting()
+            seen.append("waited")
+
+    client = ModelClient(Silent(), [entry("anthropic")], clock=lambda: now[0])  # type: ignore[arg-type]
+    result = run_loop(client, system="s", task="t")
+
+    assert (result.output, seen) == ("Hällo.", ["waited"] if waited else [])
+
+
 def test_limit_of_the_broker_ends_as_budget() -> None:
     """The broker's own count of a limit ends the run as budget, without another try."""
     result, seen, _ = run(fails("limit"))

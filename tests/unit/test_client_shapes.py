@@ -176,6 +176,15 @@ def test_stream_that_is_labelled_json() -> None:
     assert (ran.result.output, len(ran.requests)) == ("done", 1)
 
 
+def test_event_that_ends_with_the_stream() -> None:
+    """The last event counts without the blank line that should follow it."""
+    body = b'data: {"choices": [{"delta": {"content": "done"}, "finish_reason": "stop"}]}'
+    with ModelServer([Turn(fault=Raw(body))]) as server:
+        ran = run(server, "openai-chat")
+
+    assert (ran.result.output, len(ran.requests)) == ("done", 1)
+
+
 @every_wire
 def test_text_that_utf8_cannot_carry(wire: str) -> None:
     """Half a surrogate pair in a tool's output does not make the request invalid."""
