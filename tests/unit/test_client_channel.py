@@ -150,6 +150,24 @@ def test_silence_after_the_end_of_a_turn_is_not_waited_out(silence_s: float, wai
     assert (result.output, seen) == ("Hällo.", ["waited"] if waited else [])
 
 
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_answer_without_end_is_refused(kind: str) -> None:
+    """A provider that goes on and on does not fill the memory, and is not asked again."""
+    piece, sent = b": " + b"x" * 1_000_000 + b"\n\n", []
+
+    class Endless:
+        def stream(self, *_: object, **__: object) -> Iterator[Frame]:
+            yield Frame({"status": 200, "headers": {"content-type": kind}})
+            while len(sent) < 200:
+                sent.append(1)
+                yield Frame({}, piece)
+
+    result = run_loop(ModelClient(Endless(), [entry("anthropic")]), system="s", task="t")  # type: ignore[arg-type]
+
+    assert (result.stop_reason, "over 64 MiB" in result.reason) == (StopReason.ERROR, True)
+    assert len(sent) == (64 << 20) // len(piece) + 1
+
+
 def test_limit_of_the_broker_ends_as_budget() -> None:
     """The broker's own count of a limit ends the run as budget, without another try."""
     result, seen, _ = run(fails("limit"))
