@@ -191,11 +191,28 @@ def test_a_text_that_was_clean_is_looked_at_again_once_it_is_a_secret() -> None:
 
 
 CLEAN = st.text(max_size=30) | st.sampled_from(
-    ["read_file", "--password", "eyJ", "token=", "a\\nb", "key", "Bearer", "\\u00", "{", "-----BEGIN", "x" * 20_000]
+    [
+        "=",
+        "name: my_token",
+        "read_file",
+        "--password",
+        "eyJ",
+        "token=",
+        "a\\nb",
+        "key",
+        "Bearer",
+        "\\u00",
+        "{",
+        "-----BEGIN",
+        "x" * 20_000,
+    ]
 )
+NPM = "x/npm_" + "aB3dE5gH7jK9" * 3
+ADDRESS = "value: your-host.example/?code=Zx81kLmQp0s9dR7tUvW2"
 LEAKS = st.sampled_from(
     [TOKEN, TOKEN[:14], "token-minted-later-77", "password: hunter2horse99", "--password hunter2horse99",
-     "https://me:s3cr3tpw9@host/", "ghp_" + "aB3dE5gH7jK9" * 3, "Authorization: Bearer aGVsbG8gd29ybGQ5OTk5"]
+     "https://me:s3cr3tpw9@host/", "ghp_" + "aB3dE5gH7jK9" * 3, "Authorization: Bearer aGVsbG8gd29ybGQ5OTk5",
+     NPM, ADDRESS, "token-minted-\u2605\u2605\u2605\u2605", "later-77x"]
 )  # fmt: skip
 VALUE = st.recursive(
     CLEAN | LEAKS | st.none() | st.integers() | st.binary(max_size=20),
@@ -216,6 +233,25 @@ def test_strings_that_are_searched_together_hide_nothing_from_the_search(value: 
     each = redactor._value(value, "")
     assert redactor.value(value) == each
     assert redactor.value(each) == redactor._value(each, "")
+
+
+@pytest.mark.parametrize("lines", [["=", NPM], {"a": "q=1", "b": NPM}, ["name: my_token", ADDRESS]])
+def test_a_line_above_another_string_excuses_nothing_in_it(lines: Any) -> None:
+    """What stands above a text in the common search must not make a credential in it pass for something else."""
+    texts = [*lines.values()] if isinstance(lines, dict) else lines
+    hidden = Redactor({}).value(lines)
+    assert "[redacted:" in json.dumps(hidden)
+    assert hidden == Redactor({})._value(lines, "")
+    assert Redactor({}).value(texts[:1]) == texts[:1]
+
+
+@pytest.mark.parametrize("far", [" \u2605\u2605\u2605\u2605 ", " \u8a9e\u8a9e "])
+def test_a_value_inside_a_longer_one_that_is_torn_is_still_found(far: str) -> None:
+    """The longer one's letters agree throughout but do not read as one; the shorter one stands there whole."""
+    redactor = Redactor({"USER": "user7788Passw0rd12x", "PASSWORD": "Passw0rd12x"})
+    assert redactor.known(f"user7788{far}Passw0rd12x") == f"user7788{far}[redacted:PASSWORD]"
+    assert redactor.value(["user7788" + far, "Passw0rd12x"]) == ["user7788" + far, "[redacted:PASSWORD]"]
+    assert redactor.known("say user7788 Passw0rd12x") == "say [redacted:USER]"
 
 
 def test_a_value_across_a_chunk_boundary() -> None:

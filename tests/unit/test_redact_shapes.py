@@ -78,6 +78,14 @@ def test_a_key_of_parsed_json_names_its_value() -> None:
     assert REDACTOR.value(document) == {**document, "password": "[redacted:password]"}
 
 
+@pytest.mark.parametrize(
+    "before", ["cookie: lang=de; theme=dark; authorization: Bearer ", "name: my_token\nvalue: your-host.example/?code="]
+)
+def test_what_is_not_taken_whole_is_searched_inside(before: str) -> None:
+    """A cookie line reaches to its end and an address may be an example's: neither covers what else is in it."""
+    assert REDACTOR.outside(before + "Zx81kLmQp0s9dR7tUvW2").startswith(before + "[redacted:")
+
+
 @pytest.mark.parametrize("value", ["90.7AphPQE54SOF", "1.2AphPQE54SOF", "v3.1x-Kq77Zpool9", "7.12.3-AbCd9fgHiJk2"])
 def test_a_password_may_begin_as_a_version_does(value: str) -> None:
     """The next ones are versions, and stay."""

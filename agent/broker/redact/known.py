@@ -88,12 +88,18 @@ class KnownValues:
         letters = flat(plain)
         table = _Positions(plain)
         after = 0
+        grown: dict[int, tuple[int, int]] = {}  # of each form: where its text would begin, and how far that was seen
         while (at := self._search(letters, after)) is not None:
             after = at + 1
             for form, offset in self._forms.get(letters[at : at + ANCHOR], ()):
+                begins, seen = grown.get(id(form), (0, 0))
+                if begins == at - offset and at < seen:
+                    continue
                 first, last = _grow(letters, at, form.text, offset)
-                after = max(after, last - ANCHOR + 1) if last - first >= form.run else after
+                grown[id(form)] = at - offset, last
                 for left, right in _unbroken(table, form, first, last, offset - (at - first)):
+                    # only past what is replaced: in a run that does not read as one, another value may stand
+                    after = max(after, right - ANCHOR + 1)
                     yield _edges(data, table, form, left, right, offset - (at - left))
 
     def _search(self, letters: bytes, start: int) -> int | None:

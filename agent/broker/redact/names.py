@@ -50,18 +50,22 @@ def named_values(data: bytes) -> Iterator[Found]:
 
 def placed_values(data: bytes) -> Iterator[Found]:
     finder = _place_finder()
-    at = 0
+    at = skip = tries = 0
     while (span := finder.search(data, at)) is not None:
         at = span[0] + 1
         found = ((label, exact(pattern, fold=True).match(data, *span)) for label, pattern in PLACES)
         label, match = next((pair for pair in found if pair[1] is not None), ("", None))
         if match is None:
             continue
-        at = max(at, match.end(1))
+        tries = tries + 1 if span[1] == skip else 0
+        skip = span[1]
+        # what is not replaced whole may hold another: `cookie: …; authorization: …`, a query in an example's address
+        at = max(at, match.start(1) if tries < _TRIES else match.end(1))
         if label == "cookie":
             yield from _cookies(data, *match.span(1))
         elif not placeholder(match[1]) and telling(match[1], label):
             yield *match.span(1), label
+            at = match.end(1)
 
 
 def _cookies(data: bytes, start: int, end: int) -> Iterator[Found]:

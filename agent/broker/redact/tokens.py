@@ -80,7 +80,7 @@ def tokens(data: bytes) -> Iterator[Found]:
 
 def _starts_word(data: bytes, start: int) -> bool:
     """A token with a short prefix begins a word; a colour escape before it ends in a letter and is none."""
-    before = data[max(0, start - 12) : start]
+    before = data[max(0, start - 12) : start].rpartition(b"\n")[2]  # of its own line: what is above says nothing
     if not before or not (before[-1:].isalnum() or before[-1:] in (b"_", b"-", b"+", b"/")):
         return True
     if before[-1:] == b"/":  # a path; inside base64 a slash has letters on both sides and `=` nowhere near
