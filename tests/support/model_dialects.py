@@ -200,12 +200,13 @@ class Chat:
             role = message["role"]
             if role == "tool":
                 need(message["tool_call_id"] in owed, f"messages[{index}]: no preceding tool_calls for this id")
-                need(isinstance(message["content"], str) and message["content"], f"messages[{index}]: empty content")
+                need(isinstance(message["content"], str) and message["content"].strip(), f"messages[{index}]: empty")
                 owed.remove(message["tool_call_id"])
                 continue
             need(not owed, f"messages[{index}]: tool_call_ids did not have response messages: {owed}")
             calls = message.get("tool_calls") or []
-            need(message.get("content") or calls, f"messages[{index}]: content must not be null or empty")
+            said = str(message.get("content") or "")
+            need(said.strip() or (calls and not said), f"messages[{index}]: content must not be null or empty")
             for call in calls:
                 need(call["id"] and call["id"] not in seen, f"messages[{index}]: duplicate or empty tool call id")
                 need(NAME.fullmatch(call["function"]["name"]), f"messages[{index}]: bad function name")
@@ -286,6 +287,7 @@ class Responses:
     def check(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
         need(isinstance(body.get("model"), str) and body["model"], "Missing required parameter: 'model'.")
         need(isinstance(body.get("input"), list) and body["input"], "Missing required parameter: 'input'.")
+        need(body.get("instructions", "x").strip(), "Invalid 'instructions': empty string.")
         need_properties(body.get("tools", []))
         need(body.get("max_output_tokens", 16) >= 16, "Invalid 'max_output_tokens': must be at least 16.")
         calls: dict[str, bool] = {}
@@ -304,10 +306,11 @@ class Responses:
                     )
             elif kind == "function_call_output":
                 need(item["call_id"] in calls, f"No tool call found for function call output {item['call_id']}.")
-                need(item["output"], f"input[{index}]: empty output")
+                need(item["output"].strip(), f"input[{index}]: empty output")
                 calls[item["call_id"]] = True
             elif kind == "message":
-                need(item["content"], f"input[{index}]: empty content")
+                parts = item["content"] if isinstance(item["content"], list) else [{"text": item["content"]}]
+                need(parts and all(part["text"].strip() for part in parts), f"input[{index}]: empty content")
             if kind == "reasoning":
                 before = item
         open_calls = [call for call, answered in calls.items() if not answered]

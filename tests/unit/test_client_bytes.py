@@ -231,6 +231,9 @@ def test_any_error_body_is_a_fault(status: int, body: bytes) -> None:
         (400, {"error": {"param": "max_tokens", "message": "x"}}, FaultKind.FIELD),
         (404, {"error": {"message": "The model `x` does not exist"}}, FaultKind.PERMANENT),
         (529, {}, FaultKind.RETRY),
+        (413, {}, FaultKind.CONTEXT),
+        (429, [{"error": {"type": "insufficient_quota", "message": "no"}}], FaultKind.PERMANENT),
+        (400, {"error": {"param": "messages[0]", "message": "messages, max_tokens: bad"}}, FaultKind.PERMANENT),
         (400, {"error": {"code": "invalid_encrypted_content", "message": "x"}}, FaultKind.FIELD),
         (400, {"error": {"message": "property 'reasoning' is unsupported"}}, FaultKind.FIELD),
         (400, {"error": {"message": "Provider returned error", "code": 400, "metadata": {

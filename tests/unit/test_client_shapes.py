@@ -6,8 +6,21 @@ import json
 
 import pytest
 
-from agent.harness.loop import LoopTool, StopReason, ToolMessage, ToolResult, Usage
-from tests.support.model_run import WIRES, Ran, run, tool
+from agent.harness.clients import ModelClient
+from agent.harness.loop import (
+    AssistantMessage,
+    CallResult,
+    LlmRequest,
+    LoopTool,
+    StopReason,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
+from tests.support.model_broker import LoopbackBroker
+from tests.support.model_run import WIRES, Ran, entry, run, tool
 from tests.support.model_server import Call, ModelServer, Raw, Recorded, Turn
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
@@ -183,6 +196,43 @@ def test_event_that_ends_with_the_stream() -> None:
         ran = run(server, "openai-chat")
 
     assert (ran.result.output, len(ran.requests)) == ("done", 1)
+
+
+@every_wire
+def test_a_failed_call_is_told_as_one(wire: str) -> None:
+    """By the flag where the format has one, in words where it has none; a result that is none is not marked."""
+    bad = LoopTool("bad", "Fails.", {"type": "object"}, lambda _: ToolResult("no such file", is_error=True))
+    with ModelServer([Turn(calls=[Call("bad", {}, "b"), Call("read_file", {}, "r")]), Turn("done")]) as server:
+        ran = run(server, wire, tools=(bad, tool("read_file", "text")))
+
+    sent = ran.requests[1]
+    if wire == "anthropic":
+        results = sent.json["messages"][2]["content"]
+        assert [(one["content"], one.get("is_error", False)) for one in results] == [
+            ("no such file", True),
+            ("text", False),
+        ]
+    else:
+        assert sent.results == ["Error: no such file", "text"]
+
+
+@every_wire
+def test_no_blank_text_is_ever_sent(wire: str) -> None:
+    """Whatever a history holds, blank texts are told in words or left out; the server answers 400 to one (F23)."""
+    one = ToolCall("c", "read_file", {}, " ")
+    history = (
+        UserMessage(" "),
+        AssistantMessage("\n"),
+        UserMessage(""),
+        AssistantMessage(" ", (one,)),
+        ToolMessage((CallResult("c", "read_file", "\n"),)),
+    )
+    with ModelServer([Turn("done")]) as server:
+        client = ModelClient(LoopbackBroker(server.url), [entry(wire)])
+        reply = client.complete(LlmRequest(" ", history, ()))
+
+    assert (reply.text, [request.status for request in server.requests]) == ("done", [200])
+    assert server.requests[0].results == ["(no output)"]
 
 
 @every_wire
