@@ -205,12 +205,18 @@ def punctual_ports_need_no_thread(bench: Bench) -> None:
 
 @behaviour
 def an_interrupt_reaches_the_host(bench: Bench) -> None:
-    """A person's interrupt in the middle of a punctual adapter is the host's, not a fault of the adapter."""
-    try:
-        bench.run(wrap=lambda llm: Punctual(llm, KeyboardInterrupt()))
-    except KeyboardInterrupt:
-        return
-    expect("the run went on", "KeyboardInterrupt", "what the host gets")
+    """What a signal's handler raises in the middle of a punctual adapter is the host's, not a fault of the adapter."""
+    for signal in (KeyboardInterrupt(), SystemExit(3)):
+
+        def wrap(llm: LlmPort, signal: BaseException = signal) -> LlmPort:
+            return Punctual(llm, signal)
+
+        try:
+            bench.run(wrap=wrap)
+        except (KeyboardInterrupt, SystemExit) as exc:
+            expect(exc, signal, "what the host gets")
+        else:
+            expect("the run went on", repr(signal), "what the host gets")
 
 
 class Nobody:

@@ -19,6 +19,7 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from agent.contract.dataclass import dataclass
@@ -87,11 +88,20 @@ class Channel:
                     if hold and len(data) < HELD_CAP:
                         self._held = data
                         return
-                self._sock.sendall(data)
-                if payload:
-                    self._sock.sendall(payload)
+                self._write(data, payload)
         except OSError as exc:
             raise ChannelError(f"peer is gone: {exc.strerror}") from exc
+
+    def _write(self, *parts: bytes) -> None:
+        whole = False
+        try:
+            for part in parts:
+                self._sock.sendall(part)
+            whole = True
+        finally:
+            if not whole:  # a KeyboardInterrupt as well: what follows half a frame would be taken for the rest of it
+                with suppress(OSError):
+                    self._sock.shutdown(socket.SHUT_RDWR)
 
     def ready(self, seconds: float) -> bool:
         """Wait so long for the start of a frame, or for the end."""
@@ -259,18 +269,21 @@ class Caller:
 
     def _read(self, patience: float | None) -> None:
         """Read one frame for whom it may concern, if it begins in time."""
-        frame, end = None, None
+        frame, end = None, "the reading was broken off"
         try:
             if patience is None or self._channel.ready(patience):
                 frame = self._channel.recv()
-                end = "the peer closed the channel" if frame is None else None
+                end = "the peer closed the channel" if frame is None else ""
+            else:
+                end = ""
         except ChannelError as exc:
             end = str(exc)
-        with self._turn:
-            self._reading = False
-            self._dead = self._dead or end
-            number = frame.header.get("id") if frame is not None else None
-            arrived = self._pending.get(number) if isinstance(number, int) else None
-            if frame is not None and arrived is not None:
-                arrived.append(frame)
-            self._turn.notify_all()
+        finally:  # after a KeyboardInterrupt, too: half a frame may be read, and the others must not wait for ever
+            with self._turn:
+                self._reading = False
+                self._dead = self._dead or end or None
+                number = frame.header.get("id") if frame is not None else None
+                arrived = self._pending.get(number) if isinstance(number, int) else None
+                if frame is not None and arrived is not None:
+                    arrived.append(frame)
+                self._turn.notify_all()

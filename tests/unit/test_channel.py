@@ -6,6 +6,7 @@ import json
 import socket
 import struct
 import threading
+import time
 
 import pytest
 from hypothesis import given
@@ -149,6 +150,69 @@ def test_a_peer_that_goes_away_ends_every_waiting_call(caller: Caller) -> None:
         caller.call("die")
     with pytest.raises(ChannelError):
         caller.call("echo")
+
+
+class Broken(BaseException):
+    """What a signal's handler may raise in whatever thread it finds."""
+
+
+def test_a_reader_that_is_broken_off_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a frame may be read by then: those whose answers it would have read are told, and later calls too."""
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours)
+    caller, reads, errors = Caller(channel), threading.Event(), []
+
+    def recv() -> Frame | None:
+        reads.set()
+        while len(caller._pending) < 2:
+            time.sleep(0.001)
+        raise Broken
+
+    def wait() -> None:
+        reads.wait(10)
+        try:
+            caller.call("other")
+        except ChannelError as exc:
+            errors.append(str(exc))
+
+    monkeypatch.setattr(channel, "recv", recv)
+    other = threading.Thread(target=wait, daemon=True)
+    other.start()
+    with pytest.raises(Broken):
+        caller.call("first")
+    other.join(10)
+
+    assert errors == ["the reading was broken off"]
+    with pytest.raises(ChannelError, match="broken off"):
+        caller.call("later")
+    theirs.close()
+
+
+def test_a_frame_that_was_half_sent_ends_the_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next frame would be taken for the rest of it."""
+
+    class Half:
+        def sendall(self, data: bytes) -> None:
+            ours.sendall(data[:9])
+            raise Broken
+
+        def shutdown(self, how: int) -> None:
+            ours.shutdown(how)
+
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours)
+    channel.send({"n": 1})
+    with monkeypatch.context() as patch:
+        patch.setattr(channel, "_sock", Half())
+        with pytest.raises(Broken):
+            channel.send({"n": 2})
+
+    with pytest.raises(ChannelError):
+        channel.send({"n": 3})
+    receiver = Channel(theirs)
+    assert receiver.recv() == Frame({"n": 1})
+    with pytest.raises(ChannelError, match="cut off"):
+        receiver.recv()
 
 
 def test_a_held_frame_goes_with_the_next_and_before_it() -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from agent.harness.clients import ModelClient, Retry
-from agent.harness.loop import LoopResult, StopReason, run_loop
+from agent.harness.loop import CancelToken, Limits, LoopResult, StopReason, run_loop
 from agent.kernel.channel import Caller, Channel, ChannelError, Frame
 from tests.support.model_run import Log, entry
 
@@ -91,6 +93,51 @@ def run(*answers: Answer) -> tuple[LoopResult, list[Frame], list[str]]:
         )
         result = run_loop(client, system="s", task="t", logger=log)
     return result, seen, [name for name, _ in log.events]
+
+
+class Chatter:
+    """An answer without a pause: a word of keep-alive every few milliseconds, `most` times, then the end."""
+
+    def __init__(self, before: bytes = b"", after: bytes = b"", *, most: int = 1000, cancel: CancelToken | None = None):
+        self._before, self._after, self._most, self._cancel = before, after, most, cancel
+        self.sent = 0
+
+    def __call__(self, channel: Channel, frame: Frame) -> None:
+        first(channel, frame)
+        channel.send({"id": frame.header["id"], "more": True}, self._before)
+        while self.sent < self._most:
+            time.sleep(0.002)
+            if self.sent == 20 and self._cancel is not None:
+                self._cancel.cancel()
+            channel.send({"id": frame.header["id"], "more": True}, b": still here\n\n")
+            self.sent += 1
+        channel.send({"id": frame.header["id"], "more": True}, self._after)
+        channel.send({"id": frame.header["id"], "ok": True, "status": 200})
+
+
+@pytest.mark.parametrize("ends_by", [StopReason.CANCELLED, StopReason.TIMEOUT])
+def test_a_provider_that_never_pauses_outlasts_neither_cancel_nor_deadline(ends_by: StopReason) -> None:
+    """Silence is not the only thing that may last: each frame of a long answer looks at cancel and clock too."""
+    cancelled = ends_by is StopReason.CANCELLED
+    cancel, limits = CancelToken(), Limits(timeout_s=None if cancelled else 0.3)
+    chatter = Chatter(after=STREAM, cancel=cancel if cancelled else None)
+    with broker(chatter) as (caller, _):
+        client = ModelClient(caller, [entry("anthropic")])
+        result = run_loop(client, system="s", task="t", cancel=cancel, limits=limits)
+        sent = chatter.sent
+
+    assert (result.stop_reason, result.output, sent < 900) == (ends_by, "", True)
+
+
+def test_a_provider_that_chats_on_after_its_turn_is_not_listened_to_for_long() -> None:
+    """A finished turn is used though the stream does not end; without a pause, too."""
+    clock = itertools.count(0.0, 0.01).__next__
+    chatter = Chatter(before=STREAM)
+    with broker(chatter) as (caller, _):
+        result = run_loop(ModelClient(caller, [entry("anthropic")], clock=clock), system="s", task="t")
+        sent = chatter.sent
+
+    assert (result.output, result.ok, sent < 900) == ("Hällo.", True, True)
 
 
 def test_turn_over_the_channel() -> None:

@@ -343,7 +343,7 @@ def test_what_a_cancelled_answer_had_streamed_is_counted(wire: str) -> None:
             for frame in super().stream(op, payload, **fields):
                 yield frame
                 size += len(frame.payload)
-                if size > 3_000:
+                if size > 9_000:
                     cancel.cancel()
 
     with ModelServer([Turn("word " * 400, fault=Slow(60, 70))]) as server:

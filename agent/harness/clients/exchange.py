@@ -33,6 +33,7 @@ class Exchange:
         self._cancel, self._clock, self._now = cancel, clock, now
         self._sent_bytes = 0
         self._idle_s = 0.0
+        self._complete = False  # the provider has said so; what still comes is not waited on for long
 
     def run(
         self, connection: str, path: str, query: Any, body: bytes, idle_s: float, deadline: float | None
@@ -72,8 +73,8 @@ class Exchange:
             self._feed(parser, assembler, first.payload)
             for frame in frames:
                 self._feed(parser, assembler, frame.payload)
-                if assembler.finished:
-                    self._idle_s = min(self._idle_s, _LINGER_S)
+                if assembler.finished and not self._complete:
+                    self._complete, self._idle_s = True, min(self._idle_s, _LINGER_S)
             self._feed(parser, assembler, b"\n\n")  # an event that ended with the stream
         except ProviderError:
             if not assembler.finished:
@@ -112,7 +113,10 @@ class Exchange:
             )
 
     def _frames(self, fields: Mapping[str, Any], body: bytes, deadline: float | None) -> Iterator[Frame]:
-        """Frames as they come, as long as the provider is not silent for too long."""
+        """Frames as they come, as long as the run goes on and the provider is not silent for too long.
+
+        Each frame looks at the clock, too: a provider that never pauses must not outlast a cancel or the deadline.
+        """
         silent_from, total = self._clock(), 0
 
         def waiting() -> None:
@@ -124,11 +128,15 @@ class Exchange:
 
         try:
             for frame in self._broker.stream("egress", body, stream=True, waiting=waiting, **fields):
+                if frame.header.get("more"):
+                    waiting()
                 total += len(frame.payload)
                 if total > _ANSWER_CAP:
                     raise ProviderError(Fault(FaultKind.PERMANENT, "The model's answer is over 64 MiB."))
+                lingers = self._complete
                 yield frame
-                silent_from = self._clock()
+                if not lingers:
+                    silent_from = self._clock()
         except CallFailed as exc:
             raise self._failed(exc) from exc
         except ChannelError as exc:

@@ -143,8 +143,8 @@ class Watch:
         if here:
             job = Job(work, self.clock)
             job.run()
-            if isinstance(job.error, KeyboardInterrupt):  # a person's, to the host
-                raise job.error
+            if job.error is not None and not isinstance(job.error, Exception):
+                raise job.error  # the host's own: Ctrl-C, or what a signal's handler raises to end the process
             return job
         job = self.workers.start(work)
         if not job.wait(self.deadline, self.cancel):
