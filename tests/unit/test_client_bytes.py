@@ -26,6 +26,7 @@ from agent.harness.loop import (
     StopReason,
     ToolCall,
     ToolMessage,
+    Usage,
     UserMessage,
 )
 from tests.support.model_run import WIRES as WIRE_NAMES
@@ -164,6 +165,17 @@ def test_pieces_of_an_answer_are_joined_once(wire: str) -> None:
     assert json.dumps(assembler.response()).count(json.dumps(whole)) == 3
     with pytest.raises(AssertionError, match="4 characters were copied"):
         _ = "text" + Piece("more")
+
+
+def test_counts_that_an_event_leaves_open_stay() -> None:
+    """A later event of a stream may say null of what an earlier one has counted."""
+    assembler = WIRES["anthropic"].assembler()
+    counts = {"input_tokens": 10, "cache_read_input_tokens": 5, "output_tokens": 1}
+    assembler.feed("", {"type": "message_start", "message": {"usage": counts}})
+    late = {"input_tokens": None, "cache_read_input_tokens": None, "output_tokens": 7}
+    assembler.feed("", {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": late})
+
+    assert WIRES["anthropic"].reply(assembler.response()).usage == Usage(15, 5, output_tokens=7)
 
 
 def test_event_without_end_is_refused() -> None:

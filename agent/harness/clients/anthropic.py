@@ -114,8 +114,8 @@ class AnthropicWire:
                 break
         return marked
 
-    def tail(self, _settings: Settings, max_output: int | None) -> bytes:
-        return close_object({"max_tokens": max_output or 8192})
+    def tail(self, _settings: Settings, max_output: int) -> bytes:
+        return close_object({"max_tokens": max_output})
 
     def assembler(self) -> AnthropicAssembler:
         return AnthropicAssembler()
@@ -134,7 +134,7 @@ class AnthropicWire:
             calls,
             _STOPS.get(stop, ReplyStop.TOOL_CALLS if calls else ReplyStop.END),
             _usage(mapping(response.get("usage"))),
-            tuple({key: value for key, value in block.items() if key != "raw"} for block in blocks),
+            tuple(blocks),
             self.name,
             string(response.get("model")),
         )

@@ -96,8 +96,8 @@ class ChatWire:
     def marked(self, items: list[bytes], _settings: Settings) -> list[bytes]:
         return items
 
-    def tail(self, settings: Settings, max_output: int | None) -> bytes:
-        return close_object({settings.output_field: max_output} if max_output else {})
+    def tail(self, settings: Settings, max_output: int) -> bytes:
+        return close_object({settings.output_field: max_output})
 
     def assembler(self) -> ChatAssembler:
         return ChatAssembler()

@@ -37,7 +37,7 @@ class Fragments:
         system: str,
         tools: tuple[LoopTool, ...],
         messages: tuple[Message, ...],
-        max_output: int | None,
+        max_output: int,
     ) -> bytes:
         """The request's body. Messages that were sent before are not encoded again."""
         if self._thoughts and THOUGHTS in settings.drop:

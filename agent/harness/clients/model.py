@@ -66,7 +66,7 @@ class _Model:
         self.query = dict(entry.get("query") or {})
         self.settings = Settings(
             model=entry["model"],
-            max_output=entry.get("max_output") or 16_384,
+            max_output=entry.get("max_output") or Settings.max_output,
             output_field=_output_field(entry["model"]),
         )
         self.price: Price | None = find_price(entry["model"])
@@ -166,7 +166,7 @@ class ModelClient:
         if deadline is not None and self._clock() >= deadline:
             raise DeadlineError("The run's time was up before the model had answered.", self._wasted)
         if fault.kind is FaultKind.CONTEXT:
-            if 0 < fault.room < (model.settings.max_output or 0):  # it is our output limit that does not fit
+            if 0 < fault.room < model.settings.max_output:  # it is our output limit that does not fit
                 model.settings.max_output = fault.room
                 self._log("model.retry", reason=fault.message, attempt=attempt, wait_s=0.0)
                 return
@@ -201,16 +201,15 @@ class ModelClient:
             return body
         return model.fragments.body(settings, request.system, request.tools, request.messages, output)
 
-    def _allowed_output(self, model: _Model, request: LlmRequest, size: int) -> int | None:
+    def _allowed_output(self, model: _Model, request: LlmRequest, size: int) -> int:
         """The output cap that keeps this request within the budgets (S7)."""
         output, needs = model.settings.max_output, size // CHARS_PER_TOKEN
         if request.tokens_left is not None:
-            room = request.tokens_left - self._wasted.total_tokens - needs
-            output = room if output is None else min(output, room)
+            output = min(output, request.tokens_left - self._wasted.total_tokens - needs)
         if request.cost_left is not None and model.price is not None and model.price.output > 0:
             money = request.cost_left - (self._wasted.cost or 0.0) - needs * model.price.cached / 1e6
-            output = min(output or 1 << 30, int(money * 1e6 / model.price.output))
-        if output is not None and output < min(MIN_OUTPUT, model.settings.max_output or MIN_OUTPUT):
+            output = min(output, int(money * 1e6 / model.price.output))
+        if output < min(MIN_OUTPUT, model.settings.max_output):
             raise BudgetError("What is left of the budget does not allow another turn.", self._wasted)
         return output
 
@@ -230,7 +229,7 @@ def _learn(settings: Settings, fault: Fault) -> bool:
     field = fault.field
     if field in ("max_tokens", "max_completion_tokens"):
         most = _OUTPUT_CAP.search(fault.message)
-        if most is not None and 0 < int(most[1]) < (settings.max_output or 1 << 30):
+        if most is not None and 0 < int(most[1]) < settings.max_output:
             settings.max_output = int(most[1])
             return True
         if "other output field" in settings.drop:

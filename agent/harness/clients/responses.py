@@ -100,8 +100,8 @@ class ResponsesWire:
     def marked(self, items: list[bytes], _settings: Settings) -> list[bytes]:
         return items
 
-    def tail(self, _settings: Settings, max_output: int | None) -> bytes:
-        return close_object({"max_output_tokens": max(16, max_output)} if max_output else {})
+    def tail(self, _settings: Settings, max_output: int) -> bytes:
+        return close_object({"max_output_tokens": max(16, max_output)})
 
     def assembler(self) -> ResponsesAssembler:
         return ResponsesAssembler()

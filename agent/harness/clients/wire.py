@@ -24,13 +24,13 @@ class Settings:
 
     Attributes:
         model: name as the provider wants it.
-        max_output: most output tokens of one turn, or None for the server's default.
+        max_output: most output tokens of one turn.
         drop: optional fields, and other parts of a request, that this server does not take.
         output_field: name of the output limit in Chat Completions, which differs by model.
     """
 
     model: str
-    max_output: int | None = None
+    max_output: int = 16_384
     drop: set[str] = field(default_factory=set)
     output_field: str = "max_tokens"
 
@@ -71,7 +71,7 @@ class Wire(Protocol):
         """The entries with cache marks, where the format has such."""
         ...
 
-    def tail(self, settings: Settings, max_output: int | None, /) -> bytes:
+    def tail(self, settings: Settings, max_output: int, /) -> bytes:
         """The body after the last message."""
         ...
 
