@@ -227,6 +227,22 @@ def test_half_an_answer_is_paid_for_however_the_run_ends(end: str) -> None:
     assert len(ran.requests) == (2 if wanted is BUDGET else 3)
 
 
+def test_time_that_is_up_after_a_wait_keeps_what_was_paid() -> None:
+    """A wait that took longer than it should leaves no time for another attempt: a timeout, paid for until then."""
+    now = [0.0]
+
+    def wait(_request: Any, _seconds: float) -> bool:
+        now[0] = 100.0
+        return False
+
+    with ModelServer([Turn("x" * 4000, usage={"input": 1000}, fault=Cut(60))]) as server:
+        client = ModelClient(LoopbackBroker(server.url), [entry("anthropic")], wait=wait, clock=lambda: now[0])
+        result = run_loop(client, system="s", task="t", limits=Limits(timeout_s=60), clock=lambda: now[0])
+
+    assert (result.stop_reason, len(server.requests)) == (StopReason.TIMEOUT, 1)
+    assert (result.usage.input_tokens, result.usage.output_tokens > 250) == (1000, True)
+
+
 def test_waste_of_one_turn_is_counted_once() -> None:
     """A later turn without a fault does not count the earlier one's waste again."""
     cut = Turn("x" * 4000, usage={"input": 1000}, fault=Cut(60))
