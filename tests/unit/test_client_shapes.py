@@ -143,6 +143,15 @@ def test_refusal_ends_with_its_words(wire: str) -> None:
     assert (ran.result.stop_reason, ran.result.output) == (StopReason.ERROR, "I can't help with that.")
 
 
+def test_answer_that_a_filter_cut_off_is_a_refusal() -> None:
+    """What a content filter left of an answer is no success."""
+    body = b'data: {"choices": [{"delta": {"content": "Half of"}, "finish_reason": "content_filter"}]}\n\n'
+    with ModelServer([Turn(fault=Raw(body))]) as server:
+        ran = run(server, "openai-chat")
+
+    assert (ran.result.stop_reason, ran.result.output, len(ran.requests)) == (StopReason.ERROR, "Half of", 1)
+
+
 @every_wire
 def test_usage_with_cached_and_reasoning_tokens(wire: str) -> None:
     """Cached tokens are part of the input, reasoning tokens part of the output, on every wire."""
