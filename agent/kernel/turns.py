@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -30,10 +31,19 @@ class Turns(Generic[T]):
         self._threads = self._free = 0  # free ones read, or wait to
 
     def start(self) -> None:
-        """Start the first thread. All end when `read` gives None."""
+        """Start the first thread. All end when `read` gives None.
+
+        Raises:
+            RuntimeError: the machine gives no thread.
+        """
         self._threads += 1
         self._free += 1
-        threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        try:
+            threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        except RuntimeError:
+            self._threads -= 1
+            self._free -= 1
+            raise
 
     def _work(self) -> None:
         while (request := self._next()) is not None:
@@ -49,5 +59,6 @@ class Turns(Generic[T]):
             with self._counting:
                 self._free -= 1
                 if not self._free and self._threads < self._most:
-                    self.start()
+                    with suppress(RuntimeError):  # then nobody reads until a request is done
+                        self.start()
         return request

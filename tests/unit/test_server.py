@@ -151,6 +151,27 @@ def test_requests_under_way_are_bounded() -> None:
     assert most[1] == IN_FLIGHT
 
 
+def test_requests_are_done_one_after_another_where_no_thread_is_to_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A harness that takes all threads the machine has must not leave its channel, and launch's, without a reader."""
+    running = Running({"echo": lambda call: ({"n": call.fields["n"]}, b"")})
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    running.raw.settimeout(10)
+    channel = Channel(running.raw)
+    channel.send({"id": 9, "op": "none"})
+    assert channel.recv() is not None, "control: it serves"
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for n in (1, 2, 3):
+            channel.send({"id": n, "op": "echo", "n": n})
+        answers = [channel.recv().header for _ in range(3)]  # type: ignore[union-attr]
+    assert answers == [{"id": n, "ok": True, "n": n} for n in (1, 2, 3)]
+    channel.send({"id": 4, "op": "echo", "n": 4})
+    assert channel.recv() is not None, "control: with threads it goes on"
+
+
 def test_a_harness_that_hangs_up_ends_the_loop(running: Running) -> None:
     """The reason is there for the record."""
     running.raw.close()
