@@ -147,7 +147,7 @@ class _Helper(subprocess.Popen[bytes]):
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None and timeout is not None:
-            with suppress(OSError):  # it has ended and was reaped
+            with suppress(OSError, AttributeError):  # it has ended and was reaped; a Python of old headers has no pidfd
                 watcher = os.pidfd_open(self.pid)
                 try:
                     poll = select.poll()

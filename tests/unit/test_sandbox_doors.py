@@ -88,6 +88,21 @@ def test_without_landlock_no_command_runs(tmp_path: Path, kind: str) -> None:
     ProcessBackend(helper=helper(kind)).start(spec).close()  # the same where the kernel has it
 
 
+def test_a_sandbox_ends_where_python_cannot_watch_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python that was built on old headers has no `os.pidfd_open`, whatever the kernel knows."""
+    backend = ProcessBackend(helper=helper("c"), base=str(tmp_path))
+    session = backend.start(SandboxSpec(Purpose.MAIN, str(workspace(tmp_path))))
+    assert [*tmp_path.glob("airlock-*")], "control"
+    monkeypatch.delattr(os, "pidfd_open")
+
+    session.close()
+
+    with pytest.raises(UpstreamError):
+        run(session, "true")
+    assert not Path(f"/proc/{session._process.pid}").exists()
+    assert [*tmp_path.glob("airlock-*")] == []
+
+
 def test_a_machine_below_abi_1_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Decided before any helper is started."""
     monkeypatch.setattr("agent.sandbox.facts.landlock_abi", lambda: 0)
