@@ -143,6 +143,7 @@ def test_items_keep_their_order() -> None:
         ran = run(server, "openai-responses")
 
     assert ran.result.ok
+    assert ran.requests[0].json["store"] is False
     assert ran.requests[1].json["input"][1:] == [
         sealed, {**said, "content": "Now."}, call,
         {"type": "function_call_output", "call_id": "c1", "output": "read_file {'path': 'a'}"},

@@ -80,6 +80,7 @@ def test_fault(kind: str, record_property: Callable[[str, object], None]) -> Non
     [
         ("openai-chat", {"choices": [{"delta": {"content": "half"}, "finish_reason": "error"}]}),
         ("openai-chat", {"choices": [], "error": {"code": 502, "message": "no workers"}}),
+        ("openai-chat", {"choices": [{"delta": {}, "error": {"code": 502, "message": "no workers"}}]}),
         ("openai-responses", {"type": "response.failed", "response": {"status": "failed", "error": None}}),
         ("openai-responses", {"type": "response.failed", "response": {"error": {"code": "server_error"}}}),
     ],
