@@ -125,17 +125,21 @@ def belt_of(context: ToolContext, custom: Sequence[AgentTool], builtin: Sequence
 class Recorder:
     """The loop's LoggerPort: events go to the broker, which redacts and writes them as they happen.
 
-    Those that another message follows at once go with it.
+    Those that another message follows at once go with it: of a batch's results the last one, since what comes after
+    another is the rest of the batch, which may take long.
     """
 
-    _FOLLOWED = frozenset({"agent.rendered", "model.request", "model.response", "tool.result"})
+    _FOLLOWED = frozenset({"agent.rendered", "model.request", "model.response"})
 
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
+        self._awaited = 0  # calls without a result
 
     def event(self, name: str, fields: Mapping[str, Any]) -> None:
+        self._awaited += (name == "tool.call") - (name == "tool.result")
+        hold = name in self._FOLLOWED or (name == "tool.result" and not self._awaited)
         data = {"type": name, **{k: asdict(v) if is_dataclass(v) else v for k, v in fields.items()}}  # type: ignore[arg-type]
-        self._broker.notice("event", json.dumps(data, default=str).encode(), hold=name in self._FOLLOWED)
+        self._broker.notice("event", json.dumps(data, default=str).encode(), hold=hold)
 
 
 class StopHook:
