@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -71,6 +72,27 @@ def test_thoughts_of_another_format_are_not_told(wire: str) -> None:
 
     assert [word for word in ("thinking", "reasoning_content", "signature") if word in sent] == []
     assert '"hi"' in sent
+
+
+@every_wire
+def test_calls_of_another_model_are_told_with_ids_that_every_provider_takes(wire: str) -> None:
+    """Nine letters and digits, the same in each request, and each result with its call; the model's own stay exact."""
+    maker, fragments, ids = f"{wire} model m", Fragments(wire_named(wire), f"{wire} model m"), ["fn.a:0", "x" * 64, "é"]
+    theirs = AssistantMessage("", tuple(ToolCall(i, "a", {"n": 1}, '{"n": 1}') for i in ids), (), "another")
+    ours = AssistantMessage("", (ToolCall("fn_own_7", "a", {"n": 1}, '{"n": 1}'),), (), maker)
+    messages = (
+        UserMessage("go"), theirs, ToolMessage(tuple(CallResult(i, "a", f"result of {i}") for i in ids)),
+        ours, ToolMessage((CallResult("fn_own_7", "a", "own"),)),
+    )  # fmt: skip
+
+    first = fragments.body(Settings("m"), "s", (), messages[:3], 9).decode()
+    whole = fragments.body(Settings("m"), "s", (), messages, 9).decode()
+
+    told = re.findall(r"call[0-9]{5}", whole)
+    assert told == re.findall(r"call[0-9]{5}", first)
+    assert {i: told.count(i) for i in told} == {f"call{n:05}": 2 for n in range(3)}
+    assert [i for i in ids if f'"{i}"' in whole] == []
+    assert whole.count('"fn_own_7"') == 2
 
 
 @every_wire

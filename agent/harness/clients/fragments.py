@@ -9,14 +9,16 @@ from __future__ import annotations
 from agent.contract.dataclass import replace
 from agent.harness.clients.faults import THOUGHTS
 from agent.harness.clients.wire import Settings, Wire
-from agent.harness.loop import AssistantMessage, LoopTool, Message
+from agent.harness.loop import AssistantMessage, LoopTool, Message, ToolMessage
 
 
 class Fragments:
     """The encoded history of one run for one model.
 
     Thoughts are signed or sealed for the model that had them, so that to another one, of the same format too, they are
-    an error; and a server may not know its own again. Such turns are told without them.
+    an error; and a server may not know its own again. Such turns are told without them. Ids of calls have as many forms
+    as there are providers, and some take no other than their own (Anthropic letters, digits, `_` and `-`; OpenAI at
+    most 40 characters; Mistral nine letters and digits): another model's calls are told with ids that suit all.
     """
 
     def __init__(self, wire: Wire, maker: str) -> None:
@@ -25,6 +27,7 @@ class Fragments:
         """
         self._wire, self._maker = wire, maker
         self._thoughts = True
+        self._foreign: dict[str, str] = {}  # ids of other models' calls, and how they are told
         self._messages: list[Message] = []
         self._items: list[bytes] = []
         self._ends: list[int] = []
@@ -62,9 +65,19 @@ class Fragments:
             self._ends.append(len(self._items))
 
     def _told(self, message: Message) -> Message:
-        if not isinstance(message, AssistantMessage) or (self._thoughts and message.wire == self._maker):
+        if isinstance(message, ToolMessage):
+            ids = self._foreign
+            if not ids:
+                return message
+            return ToolMessage(tuple(replace(r, call_id=ids.get(r.call_id, r.call_id)) for r in message.results))
+        if not isinstance(message, AssistantMessage):
             return message
-        return replace(message, blocks=())
+        if message.wire == self._maker:
+            return message if self._thoughts else replace(message, blocks=())
+        for call in message.calls:
+            self._foreign.setdefault(call.id, f"call{len(self._foreign):05}")
+        calls = tuple(replace(call, id=self._foreign[call.id]) for call in message.calls)
+        return replace(message, calls=calls, blocks=())
 
     def _opening(self, settings: Settings, system: str, tools: tuple[LoopTool, ...]) -> bytes:
         key = (settings.model, frozenset(settings.drop), system, id(tools))
