@@ -51,17 +51,12 @@ class Price:
         return (fresh * plain + cached * from_cache + kept * into_cache + written * output) / 1e6
 
 
-def find_price(model: str, override: Mapping[str, Any] | None = None) -> Price | None:
+def find_price(model: str) -> Price | None:
     """Price of a model, or None when it is not known.
 
     Args:
         model: the provider's name of it; a vendor's prefix (`vendor/name`) is ignored.
-        override: from trusted configuration: `{input, output, cached?, cache_write?}` per million tokens.
     """
-    if override is not None:
-        plain = float(override["input"])
-        cached, written = float(override.get("cached", plain)), float(override.get("cache_write", plain))
-        return Price(((0, plain, cached, written, float(override["output"])),))
     rows = _find(_table()["prices"], model)
     return None if rows is None else Price(tuple((row[0], row[1], row[2], row[3], row[4]) for row in rows))
 
