@@ -198,12 +198,15 @@ class Launch:
     # -- signals and deadline
 
     def _on_signal(self, _number: int, _frame: object) -> None:
-        """SIGINT, SIGTERM, SIGHUP: ask the broker for its partial report; a timer ends it if it hangs."""
+        """SIGINT, SIGTERM, SIGHUP: ask the broker for its partial report; an alarm ends it if it hangs.
+
+        No thread: a harness that is taken over may have used up all that there are.
+        """
+        if not self._cancelled:
+            signal.signal(signal.SIGALRM, lambda *_: self._end(self.broker_pid))
+            signal.setitimer(signal.ITIMER_REAL, CANCEL_GRACE_S)
         self._cancelled = True
         self._tell_cancel()
-        timer = threading.Timer(CANCEL_GRACE_S, lambda: self._end(self.broker_pid))
-        timer.daemon = True
-        timer.start()
 
     def _tell_cancel(self) -> None:
         with suppress(OSError):  # there is no broker yet, or no more

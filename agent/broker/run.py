@@ -188,9 +188,9 @@ class Broker:
         self._cancelled = True
         if self._run is not None:
             self._run.cancelled = True
-            if self._run.lifecycle is not None:
-                threading.Thread(target=self._run.lifecycle.stop, daemon=True).start()
-        self._stop_harness()
+        self._stop_harness()  # first, and with no new thread: it may have used up all that there are
+        if self._run is not None and self._run.lifecycle is not None:
+            self._run.lifecycle.stop()
 
     # -- the end
 
