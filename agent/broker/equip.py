@@ -5,8 +5,9 @@ Nothing that a model wrote runs here; the setup script is the repository's own, 
 
 from __future__ import annotations
 
+import base64
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ class Equipment:
                 needs_git=bool(tiers & {Tier.WRITE, Tier.SHELL, Tier.GIT}),
                 git_dir=Path(place) if (place := self.plan.get("airlock.git_dir")) else None,
                 fetch=lambda shadow: Fetcher(shadow, git_post(egress), repository),
-                learn=lambda value: self._learn(value, job),
+                learn=lambda values: self._learn(values, job),
                 settled=lambda prepared: probes.append(self._probe(prepared)) if Tier.SHELL in tiers else None,
             )
         finally:
@@ -104,16 +105,18 @@ class Equipment:
             run.publisher = self._publisher(bench)
         return self._open_sandbox(bench, *probes) if probes else None
 
-    def _learn(self, value: str, job: KnownValues) -> None:
-        """A credential that an earlier step left: hidden by us, and by the runner, which may not know it as a secret.
+    def _learn(self, values: Sequence[str], job: KnownValues) -> None:
+        """Credentials that earlier steps left: hidden by us, and by the runner, which may not know them as secrets.
 
-        Telling the runner means printing it, so that is done where a runner reads the log, and for what the job
-        itself did not hand over.
+        Telling the runner means printing them, so that is done where a runner reads the log, for what the job itself
+        did not hand over, and not for the base64 of another one, which the runner masks with it.
         """
-        self.redactor.add("checkout-credential", value)
-        handed_over = job.spans(value.encode("utf-8", "surrogateescape"))
-        if not handed_over and self.settings.fact("GITHUB_ACTIONS") == "true":
-            self.log.mask(value)
+        self.redactor.add("checkout-credential", *values)
+        raw = [value.encode("utf-8", "surrogateescape") for value in values]
+        encoded = {base64.b64encode(data) for data in raw}
+        for value, data in zip(values, raw, strict=True):
+            if self.settings.fact("GITHUB_ACTIONS") == "true" and data not in encoded and not job.spans(data):
+                self.log.mask(value)
 
     def _publisher(self, bench: Bench) -> Publisher:
         opening = self.opening

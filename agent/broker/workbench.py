@@ -6,7 +6,7 @@ Called after the manifest is frozen and before the harness is answered, so nothi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from agent.broker.config import SandboxConfig
@@ -50,7 +50,7 @@ def open_bench(
     also: Iterable[str],
     needs_git: bool,
     fetch: Callable[[ShadowGit], Fetcher],
-    learn: Callable[[str], None],
+    learn: Callable[[Sequence[str]], None],
     git_dir: Path | None = None,
     homes: Iterable[Path] = (),
     settled: Callable[[Prepared], None] = lambda _: None,
@@ -64,7 +64,7 @@ def open_bench(
         head_sha: commit to work on; None is what is checked out.
         also: further commits to have, such as the base.
         needs_git: the mode writes, so a workspace without git is an error.
-        learn: told each credential value that was found.
+        learn: told the credential values that were found.
         git_dir: the real git folder where it is mounted apart and `.git` is covered.
         homes: home folders of the job, in which earlier steps may have left credentials.
         settled: told once the workspace and our folders are as a sandbox will find them, which may be before all
@@ -80,8 +80,7 @@ def open_bench(
     prepared = prepare(
         workspace, state / "prepare", uid=owner[0], gid=owner[1], git_dir=git_dir, temps=list(temps), homes=list(homes)
     )
-    for value in prepared.secrets:
-        learn(value)
+    learn(prepared.secrets)
     if prepared.head is None:
         if needs_git:
             raise UserError(

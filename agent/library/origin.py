@@ -6,7 +6,7 @@ No git command runs in it, so nothing that its configuration names is started.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,12 +55,12 @@ class Brought:
 class Origin:
     """A git checkout of the caller's."""
 
-    def __init__(self, workspace: Path, state: Path, learn: Callable[[str], None]) -> None:
+    def __init__(self, workspace: Path, state: Path, learn: Callable[[Sequence[str]], None]) -> None:
         """Read it.
 
         Args:
             state: the run's own folder; gets a bare repository that borrows the checkout's objects.
-            learn: told each credential in the repository's configuration, so that it is redacted.
+            learn: told the credentials in the repository's configuration, so that they are redacted.
 
         Raises:
             UserError: a repository that cannot be worked on; the text says why.
@@ -76,8 +76,7 @@ class Origin:
         self._config = reader.read(common / "config")
         check_format(self._config, common / "config")
         configs = [common / "config", self._git.path / "config.worktree", *(m / "config" for m in modules(common))]
-        for value in find_credentials(reader, configs):
-            learn(value)
+        learn(find_credentials(reader, configs))
         self.refs = read_refs(common)
         head = read_head(self._git.path, self.refs)[1]
         if head is None:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -88,13 +88,15 @@ class Place:
         return Brought(brought.paths, tuple(dict.fromkeys(said)))
 
 
-def open_place(workspace: Path, state: Path, *, base_branch: str, writes: bool, learn: Callable[[str], None]) -> Place:
+def open_place(
+    workspace: Path, state: Path, *, base_branch: str, writes: bool, learn: Callable[[Sequence[str]], None]
+) -> Place:
     """Make the place.
 
     Args:
         state: the run's own folder, searchable by everyone.
         writes: the mode has a tier that changes files.
-        learn: told each credential found in git configuration.
+        learn: told the credentials found in git configuration.
 
     Raises:
         UserError: the workspace cannot be used; the text says what to do.
@@ -121,7 +123,9 @@ def open_place(workspace: Path, state: Path, *, base_branch: str, writes: bool, 
     return Place(folder, owner, prepared, worktree, origin, base_sha, cloned=True, problems=problems)
 
 
-def _bench(folder: Path, state: Path, owner: Owner, learn: Callable[[str], None]) -> tuple[Prepared, WorkTree | None]:
+def _bench(
+    folder: Path, state: Path, owner: Owner, learn: Callable[[Sequence[str]], None]
+) -> tuple[Prepared, WorkTree | None]:
     bench = open_bench(
         folder,
         state,

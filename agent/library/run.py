@@ -189,7 +189,7 @@ class _Run:
             self._state,
             base_branch=self._context.base_branch,
             writes=self._writes,
-            learn=lambda value: self._redactor.add("checkout-credential", value),
+            learn=lambda values: self._redactor.add("checkout-credential", *values),
         )
 
     def _introduce(self, facts: RunFacts) -> None:

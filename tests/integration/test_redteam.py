@@ -1,5 +1,5 @@
-"""The red-team cases must hold, each run as the command runs it: all about secrets, git, scope, modes and people, and
-under each way the sandbox is used one variant of each case that the sandbox decides.
+"""The red-team cases must hold, each run as the command runs it: all about secrets, git, scope, text, modes and
+people, and under each way the sandbox is used one variant of each case that the sandbox decides.
 
 A failure shows the runner's own table and reasons. The other variants are played by `make redteam`.
 """
@@ -20,7 +20,7 @@ from tests.support.artifacts import PROPERTY
 from tests.support.redteam import backends, isolate
 from tests.support.redteam.cases import Plan, load
 
-CASES = ("R01", "R02", "R03", "R06", "R07", "R08", "R09", "R10", "R11", "R19", "R20")
+CASES = ("R01", "R02", "R03", "R06", "R07", "R08", "R09", "R10", "R11", "R13", "R14", "R15", "R19", "R20")
 FOLDER = ROOT / "fixtures" / "redteam"
 
 # What differs by backend: the environment and files that commands see, their git, their network, their limits.

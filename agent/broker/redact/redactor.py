@@ -34,10 +34,11 @@ class Redactor:
         self._version = 0
         self._clean: set[str] = set()
 
-    def add(self, name: str, value: str) -> None:
-        """Register one more value: a token minted or received during the run."""
+    def add(self, name: str, *values: str) -> None:
+        """Register further values of one name: a token minted or received during the run."""
         with self._lock:
-            self._register(name, value)
+            for value in values:
+                self._register(name, value)
             self._known = None
             self._version += 1
             self._clean = set()
