@@ -43,16 +43,13 @@ class Job:
 
     def wait(self, until: float | None, cancel: CancelToken) -> bool:
         """True when it came back before `until` (clock time) and before a cancel."""
-        while not self._is_done(_SLICE_S):
+        while not self.is_done(_SLICE_S):
             if cancel.cancelled or (until is not None and self._clock() >= until):
-                return self._is_done(0)
+                return self.is_done()
         return True
 
-    def linger(self, seconds: float) -> BaseException | None:
-        """Wait that long for it to notice its end; what it raised then, if it did."""
-        return self.error if self._is_done(seconds) else None
-
-    def _is_done(self, seconds: float) -> bool:
+    def is_done(self, seconds: float = 0.0) -> bool:
+        """True when it has come back, or does so in that time."""
         done = self._done.acquire(timeout=seconds)
         if done:
             self._done.release()
@@ -100,12 +97,11 @@ class Ended(Exception):
 
     Attributes:
         cancelled: which of the two.
-        error: what the foreign code raised when it noticed, where it noticed at once.
     """
 
-    def __init__(self, *, cancelled: bool, error: BaseException | None = None) -> None:
+    def __init__(self, *, cancelled: bool) -> None:
         super().__init__("The run was cancelled." if cancelled else "The run's time is up.")
-        self.cancelled, self.error = cancelled, error
+        self.cancelled = cancelled
 
 
 class Watch:
@@ -134,7 +130,7 @@ class Watch:
         """Run foreign code to its end.
 
         Args:
-            linger_s: how long it may take to notice that the run has ended.
+            linger_s: how long it may take to notice that the run has ended, and to count what it cost.
             here: in this thread; see `punctual`.
 
         Raises:
@@ -148,7 +144,8 @@ class Watch:
             return job
         job = self.workers.start(work)
         if not job.wait(self.deadline, self.cancel):
-            raise Ended(cancelled=self.cancel.cancelled, error=job.linger(linger_s))
+            job.is_done(linger_s)
+            raise Ended(cancelled=self.cancel.cancelled)
         return job
 
 
