@@ -19,6 +19,7 @@ Python runs isolated (`-I`): PYTHONPATH, PYTHONSTARTUP, the user's site folder a
 all of which the job may have poisoned, count for nothing.
 """
 
+import _signal  # type: ignore[import-not-found]  # `signal` without its enumerations
 import gc
 import os
 import sys
@@ -79,10 +80,19 @@ def _close_inherited() -> None:
             continue  # the listing's own descriptor, closed by now
 
 
+def _cancelled(*_: object) -> None:
+    """A signal before launch is ready for one: nothing has begun, so it is a sentence and a cancelled run's status."""
+    os.write(2, b"airlock: cancelled before the run began.\n")
+    raise SystemExit(6)
+
+
 def main() -> int:
     """Choose the stage."""
     arguments = sys.argv[1:]
     stage = arguments[0] if arguments else ""
+    if stage in ("", "--stdin", "--launch"):
+        for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
+            _signal.signal(number, _cancelled)  # Python's own prints a traceback; process 1 has none for SIGTERM
     if stage in ("", "--stdin"):
         take_and_exec(from_stdin=stage == "--stdin")
     if stage == "--undo":

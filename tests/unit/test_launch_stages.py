@@ -7,11 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from agent.contract.inputs import blob
+from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.launch_stages import command, environment, memory, spawn
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,6 +51,33 @@ def test_a_stage_has_only_the_descriptors_it_is_given(tmp_path: Path, monkeypatc
     os.close(others)
     with pytest.raises(OSError, match="Bad file"):
         os.fstat(given)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_cancel_before_the_run_is_a_sentence_and_no_traceback(number: signal.Signals) -> None:
+    """A runner's cancel may come while the first stage still reads what it is given."""
+    first = subprocess.Popen(
+        [sys.executable, "-I", "-B", str(ROOT / "entrypoint.py"), "--stdin"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert first.stdin is not None
+    wait_until_caught(first, signal.SIGHUP)
+    first.send_signal(number)
+    assert first.communicate(timeout=60)[0] == b"airlock: cancelled before the run began.\n"
+    assert first.returncode == OUTCOMES[StopReason.CANCELLED].exit_status
+
+
+def wait_until_caught(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Until it has its handlers, of which this is the last."""
+    deadline = time.monotonic() + 60
+    while True:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        caught = int(next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), 16)
+        if caught >> (number - 1) & 1:
+            return
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_the_first_stage_does_not_run_on_what_it_started(tmp_path: Path) -> None:
