@@ -31,7 +31,7 @@ from tests.support.seed import run_seed
 
 BRANCH = f"airlock/fix-{RUN_ID}"
 ALL = os.environ.get("AIRLOCK_FAULTS") == "all"
-LASTS_S = 4.5  # nearly as long as an undisturbed run, which writes a second apart: a later signal meets nobody
+LASTS_S = 3.8  # nearly as long as an undisturbed run, which writes a second apart: a later signal meets nobody
 REQUESTS = 21  # that an undisturbed run sends to GitHub; a fault after the last one would never come
 TURNS = 9
 OBJECT = re.compile(r"/git/(blobs|trees|commits)$")
