@@ -162,6 +162,21 @@ def test_a_review_works_in_place_and_changes_nothing(ask: Any, workspace: Path) 
     assert (result.commits, result.diff, result.brought_back, result.left_out) == ((), "", (), ())
 
 
+def test_a_credential_of_the_repository_reaches_no_model(ask: Any, workspace: Path) -> None:
+    """What git's configuration holds is known as a secret, wherever else it turns up (S3)."""
+    header = base64.b64encode(b"x-access-token:" + b"HeaderToken" * 3).decode()
+    git(workspace, "config", "http.https://github.test/.extraheader", f"AUTHORIZATION: basic {header}")
+    (workspace / "notes.txt").write_text(f"pushed with {TOKEN_IN_CONFIG} and {header}\n")
+    result = ask([Turn(calls=[Call("read_file", {"path": "notes.txt"})]), Turn("Read.")])
+    told = ask.model.requests[1].raw.decode()
+
+    assert result.ok
+    assert [secret for secret in (TOKEN_IN_CONFIG, header) if secret in told] == []
+    assert told.count("[redacted:checkout-credential]") == 2
+    assert "pushed with" in told
+    assert in_files(result.transcript.parent, {"token": TOKEN_IN_CONFIG, "header": header}) == []
+
+
 def test_a_writing_mode_works_on_a_clone_and_brings_files_back(ask: Any, workspace: Path) -> None:
     """Commands and commits happen in the clone; the workspace gets the files, its `.git` and ignored files nothing."""
     before = state_of(workspace)
