@@ -23,11 +23,12 @@ def main(control_fd: int, harness_fd: int, plan_fd: int, secrets_fd: int, event_
     secret_inputs, _ = parse_blob(_read(secrets_fd))
     event = _read(event_fd)
     broker = Broker(json.loads(plan), secret_inputs, Channel.from_fd(control_fd), Channel.from_fd(harness_fd))
-    threading.Thread(target=_cancel, args=(from_launch, broker), name="cancel", daemon=True).start()
+    threading.Thread(target=listen, args=(from_launch, broker), name="cancel", daemon=True).start()
     return broker.run(event)
 
 
-def _cancel(from_launch: BinaryIO, broker: Broker) -> None:
+def listen(from_launch: BinaryIO, broker: Broker) -> None:
+    """Cancel the run when launch says so."""
     if from_launch.read(1):  # nothing, where launch is gone
         broker.cancel()
 

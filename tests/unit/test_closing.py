@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import socket
 import threading
@@ -17,6 +18,7 @@ from agent.broker.equip import setup_failed
 from agent.broker.git.snapshot_words import Caps
 from agent.broker.lifecycle import GateVerdict, Lifecycle
 from agent.broker.limits import Limits, Meter
+from agent.broker.process import listen
 from agent.broker.redact import Redactor
 from agent.broker.report.actions import OUTPUTS
 from agent.broker.report.changes import changes_of
@@ -30,7 +32,7 @@ from agent.contract.errors import UpstreamError
 from agent.contract.facts import RunFacts
 from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.contract.sandbox import ExecResult, Purpose
-from agent.kernel.channel import Caller, Channel
+from agent.kernel.channel import Channel
 from tests.support.action import parse_outputs
 from tests.support.checkouts import make_checkout, worktree_of
 
@@ -243,31 +245,27 @@ def test_the_files_of_a_diff_are_counted() -> None:
     assert changes_of("") == ()
 
 
-def test_a_cancel_that_came_before_the_broker_listens_is_heard_and_no_crash(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The runner may cancel in the first instant: the notice lies in the socket when the broker is made."""
-    crashed: list[str] = []
-    monkeypatch.setattr(threading, "excepthook", lambda args: crashed.append(str(args.exc_value)))
+@pytest.mark.parametrize("said", [b"c", b""], ids=["a cancel", "launch is gone"])
+def test_a_cancel_that_came_before_the_broker_listens_is_heard(tmp_path: Path, said: bytes) -> None:
+    """The runner may cancel in the first instant: the word lies in the pipe when the broker is made."""
+    ours, control = socket.socketpair()
+    theirs, harness = socket.socketpair()
+    ours.settimeout(10)
+    launch = Channel(ours)
+    from_launch, to_broker = os.pipe()
+    os.write(to_broker, said)
+    os.close(to_broker)
+    broker = Broker({"airlock.results": str(tmp_path)}, {}, Channel(control), Channel(harness))
 
-    class Late(Caller):
-        """Gives the reading thread time to act before its maker has a name for it."""
-
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            time.sleep(0.05)
-
-    monkeypatch.setattr("agent.broker.run.Caller", Late)
-    for _ in range(5):
-        ours, control = socket.socketpair()
-        theirs, harness = socket.socketpair()
-        ours.settimeout(10)
-        launch = Channel(ours)
-        launch.send({"id": 0, "op": "cancel", "signal": 2})
-        Broker({"airlock.results": str(tmp_path)}, {}, Channel(control), Channel(harness))
+    listening = threading.Thread(target=listen, args=(os.fdopen(from_launch, "rb"), broker))
+    listening.start()
+    if said:
         frame = launch.recv()
         assert frame is not None
         assert frame.header["op"] == "harness.stop"
-        launch.close()
-        theirs.close()
-    assert crashed == []
+        launch.send({"id": frame.header["id"], "ok": True})
+    listening.join(10)
+    assert not listening.is_alive()
+    assert broker._cancelled is bool(said)
+    theirs.close()
+    launch.close()
