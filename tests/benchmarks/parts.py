@@ -130,8 +130,8 @@ def transcript_rows() -> list[Row]:
             os.write(fd, b"x" * 300)
             os.fdatasync(fd)
 
-        event = {"command": "make test", "exit_code": 0, "duration_ms": 12.5, "output_id": "1", "bytes": 900}
-        durable = times(lambda n: writer.write("command", **{**event, "command": f"make test-{n}"}))
+        event = {"connection": "model", "method": "POST", "authority": "harness", "rules": ["model.call"], "bytes": 900}
+        durable = times(lambda n: writer.write("egress.request", **event, n=n, path=f"/v1/messages/{n}"))
         least = times(bare)
         reported = times(lambda n: writer.write("agent.note", turn=n, text=f"The {n}th of what a harness reports."))
     return [
