@@ -27,6 +27,7 @@ from agent.contract.outcomes import OUTCOMES, StopReason
 from agent.contract.sandbox import ExecRequest, SandboxSpec
 from agent.kernel.channel import Channel, ChannelError, Frame
 from agent.kernel.confine import no_core, set_non_dumpable
+from agent.kernel.passable import make_passable
 from agent.kernel.turns import Turns
 from agent.launch_place import find_place, results_folder, unprivileged_owner
 from agent.launch_sandboxes import Sandboxes
@@ -73,7 +74,7 @@ class Launch:
         self.uid, self.gid = unprivileged_owner(self.workspace)
         self.place = find_place(self.workspace)
         self.state = Path(self.place.state or "/tmp", f"airlock-{os.urandom(8).hex()}")  # noqa: S108 - new, of a random name
-        self.state.mkdir(mode=0o711)  # others may pass through to what is theirs, and list nothing
+        make_passable(self.state)
         self.results = Path(settings.get("AIRLOCK_RESULTS") or results_folder(settings))
         self.results.mkdir(parents=True, exist_ok=True)
         self.broker_pid = broker_pid

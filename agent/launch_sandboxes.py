@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agent.contract.dataclass import replace
 from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.sandbox import ExecRequest, ExecResult, ProbeItem, ProbeReport, SandboxSpec
+from agent.kernel.passable import make_passable
 from agent.launch_place import Place
 
 if TYPE_CHECKING:  # loaded at the first use, when broker and harness have been started
@@ -146,7 +147,7 @@ class Sandboxes:
             pids=(os.getpid(), *self._watched()),
             network=spec.network,  # open because configuration asks for it: reaching out is no failure then
         )
-        self._folder.mkdir(mode=0o711, exist_ok=True)
+        make_passable(self._folder, exist_ok=True)
         name, *weaker = self._names(spec)
         report = self._try(name, spec, targets)
         for name in weaker:
@@ -229,4 +230,4 @@ def _load_container() -> None:
 
 def _load_process() -> None:
     import agent.sandbox.build
-    import agent.sandbox.process  # noqa: F401
+    import agent.sandbox.process  # noqa: F401 - loaded in this thread, used by `_process`

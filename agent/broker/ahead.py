@@ -23,4 +23,4 @@ def _load() -> None:
     import yaml  # noqa: F401 - the configuration
 
     import agent.broker.equip
-    import agent.broker.handlers  # noqa: F401
+    import agent.broker.handlers  # noqa: F401 - all three are used by whoever imports them by name

@@ -36,6 +36,7 @@ from agent.contract.modes import Tier
 from agent.contract.outcomes import StopReason
 from agent.contract.sandbox import ExecResult, ProbeReport, Purpose, SandboxSpec
 from agent.kernel.channel import Caller
+from agent.kernel.passable import make_passable
 
 SETUP_TAIL = 4000  # bytes of each stream of a failed setup script in the report; the transcript has more
 CONTAINER_TEMP = "/github/runner_temp"  # where a container action sees RUNNER_TEMP
@@ -171,7 +172,7 @@ class Equipment:
             return report.refusal()
         hooks = {p: Hook(command, opening.hook_files.get(p, {})) for p, command in opening.hooks.items()}
         gates = Path(settings.state) / "gates"
-        gates.mkdir(mode=0o711)
+        make_passable(gates)
         assert bench.worktree is not None
         run.lifecycle = Lifecycle(
             hooks,

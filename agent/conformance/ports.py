@@ -75,7 +75,7 @@ class Text(str):
     def strip(self, _chars: str | None = None, /) -> str:
         raise RuntimeError("not to be called")
 
-    __str__ = __repr__ = __eq__ = strip  # type: ignore[assignment]
+    __str__ = __repr__ = __eq__ = strip  # type: ignore[assignment]  # no text has such methods: that is the case
     __hash__ = str.__hash__
 
 
@@ -157,7 +157,7 @@ def objects_with_methods_of_their_own_harm_nothing(bench: Bench) -> None:
 
     tools = [
         bench.tool("a", lambda _: ToolResult(Text("plain"))),
-        bench.tool("b", lambda _: ToolResult("x", Truth())),  # type: ignore[arg-type]
+        bench.tool("b", lambda _: ToolResult("x", Truth())),  # type: ignore[arg-type]  # what a host may hand in
         bench.tool("c", blocked),
     ]
     result = bench.run(use(call("a", 1), call("b", 2), call("c", 3)), say(), tools=tools)

@@ -188,9 +188,9 @@ def _code_folders() -> tuple[str, ...]:
 
 def _warm() -> None:
     """Load now what libraries load at first use: afterwards the files may be out of reach."""
-    import re2  # noqa: F401
+    import re2  # noqa: F401 - `grep` uses it
 
-    import agent.harness.tools.ci_logs  # noqa: F401
+    import agent.harness.tools.ci_logs  # noqa: F401 - the tool of checks loads it when it is called
 
     for name in NAMES:
         playbook(name)

@@ -23,6 +23,7 @@ from agent.broker.git.worktree import WorkTree
 from agent.broker.workbench import open_bench
 from agent.contract.errors import UpstreamError, UserError
 from agent.contract.sandbox import unprivileged
+from agent.kernel.passable import make_passable
 from agent.library.origin import Brought, Origin
 from agent.library.words import OfferedCommit
 
@@ -115,7 +116,7 @@ def open_place(
     if not writes:
         return Place(workspace, owner, worktree=origin.worktree(), origin=origin, base_sha=base_sha)
     above = state / "clone"
-    above.mkdir(mode=0o711)
+    make_passable(above)
     folder = above / (workspace.name or "workspace")
     folder.mkdir(mode=0o755)
     problems = origin.clone_to(folder, owner)

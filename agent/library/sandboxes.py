@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent.broker.sandboxes import Sandbox, Sandboxes
 from agent.contract.sandbox import ExecRequest, ExecResult, ProbeReport, SandboxSpec
+from agent.kernel.passable import make_passable
 from agent.sandbox.probe import ProbeTargets
 from agent.sandbox.process import ProcessBackend
 from agent.sandbox.session import Session
@@ -38,7 +39,7 @@ class LocalSandboxes(Sandboxes):
             uid, gid: whom commands run as; never 0.
         """
         folder = state / "sandbox"
-        folder.mkdir(mode=0o711)
+        make_passable(folder)
         self._hidden = (str(state), str(results))
         self._backend = ProcessBackend(base=str(folder), uid=uid, gid=gid)
         self._open = ExitStack()  # closes every one, whatever one of them raises

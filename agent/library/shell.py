@@ -12,6 +12,7 @@ from agent.broker.lifecycle import Hook, Lifecycle, ended
 from agent.broker.state import RunState
 from agent.broker.workbench import spec_maker
 from agent.contract.sandbox import Purpose
+from agent.kernel.passable import make_passable
 from agent.library.client import Client
 from agent.library.opening import tree_rules
 from agent.library.place import Place
@@ -68,7 +69,7 @@ def _lifecycle(
     state: Path,
 ) -> Lifecycle:
     gates = state / "gates"
-    gates.mkdir(mode=0o711)
+    make_passable(gates)
     return Lifecycle(
         hooks,
         sandboxes,

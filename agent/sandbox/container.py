@@ -17,6 +17,7 @@ from typing import Any
 from agent.contract.errors import UpstreamError
 from agent.contract.sandbox import Purpose, SandboxSpec
 from agent.kernel.landlock import landlock_abi
+from agent.kernel.passable import make_passable
 from agent.kernel.prctl import machine
 from agent.sandbox.attached import Attached, Container
 from agent.sandbox.build import helper_command
@@ -225,7 +226,7 @@ class ContainerBackend:
             return ""
         folder = f"{self._base}/airlock-{os.urandom(6).hex()}"
         home = f"{folder}/home"
-        os.mkdir(folder, 0o711)
+        make_passable(Path(folder))
         os.mkdir(home, 0o700)
         self._homes.fill(home)
         if os.geteuid() == 0:

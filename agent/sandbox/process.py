@@ -12,10 +12,12 @@ import select
 import socket
 import subprocess
 from contextlib import suppress
+from pathlib import Path
 
 from agent.contract.dataclass import replace
 from agent.contract.errors import AirlockError, UpstreamError
 from agent.contract.sandbox import ProbeItem, ProbeReport, Purpose, SandboxSpec
+from agent.kernel.passable import make_passable
 from agent.sandbox.covers import covers_of
 from agent.sandbox.facts import owner_of, read_machine, users_with
 from agent.sandbox.homes import Homes
@@ -76,8 +78,7 @@ class ProcessBackend:
 
             self._helper = helper_command()
         folder = f"{self._base}/airlock-{os.urandom(6).hex()}"
-        os.mkdir(folder, 0o700)
-        os.chmod(folder, 0o711)  # noqa: S103 - its user must pass through, and need not list
+        make_passable(Path(folder))
         folders = Folders(*(f"{folder}/{name}" for name in ("home", "tmp", "root", "passwd")))
         for path in (folders.home, folders.tmp, folders.stage):
             os.mkdir(path, 0o700)

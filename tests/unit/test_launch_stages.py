@@ -14,6 +14,8 @@ import pytest
 
 from agent.contract.inputs import blob
 from agent.contract.outcomes import OUTCOMES, StopReason
+from agent.kernel.channel import Channel
+from agent.launch import Launch
 from agent.launch_stages import command, environment, memory, spawn
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,3 +100,18 @@ def test_the_first_stage_does_not_run_on_what_it_started(tmp_path: Path) -> None
     assert first.wait() == -signal.SIGKILL
     assert first.stdout.read() == b"", "read to its end: nobody holds the other end any more"
     assert not Path(f"/proc/{broker[0]}/fd/0").exists()
+
+
+@pytest.mark.parametrize("umask", [0o077, 0o022, 0o000])
+def test_a_sandbox_may_pass_through_our_folder_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    """The commands' user must reach its own folder below, and nobody may list ours."""
+    control, _peer = socket.socketpair()
+    before = os.umask(umask)
+    try:
+        launch = Launch({"GITHUB_WORKSPACE": str(tmp_path), "RUNNER_TEMP": str(tmp_path)}, Channel(control), 0)
+    finally:
+        os.umask(before)
+    mode = launch.state.stat().st_mode & 0o777
+    launch.state.rmdir()
+    control.close()
+    assert mode == 0o711

@@ -57,7 +57,7 @@ class Template:
 
 
 @cache
-def _param(name: str, pattern: str, several: bool) -> Param:  # noqa: FBT001
+def _param(name: str, pattern: str, several: bool) -> Param:  # noqa: FBT001 - the key of the cache
     return Param(name, regex(pattern), several)
 
 

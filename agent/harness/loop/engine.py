@@ -240,5 +240,5 @@ class _Run:
     def _log(self, event: str, /, **fields: Any) -> None:
         try:
             self._logger.event(event, {"turn": self._asker.turns, **fields})
-        except Exception as exc:
+        except Exception as exc:  # the logger is the host's
             raise _Unrecorded(f"{type(exc).__name__}: {exc}") from exc
